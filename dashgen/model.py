@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The vocabulary of the project: frozen values that are checked when they are made.
+
+A **Metric** is a series that somebody else exposes. A **Signal** is a question that an operator asks, answered by one
+recorded series; panels, alerts, runbooks and documentation take the question, the unit and the name from it. PromQL
+is literal, with placeholders in angle brackets (``<job>``, ``<3 dumps>``) that dashgen.build fills in for a site.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+
+class Sensitivity(StrEnum):
+    """How much the on-call wants to hear: what fires in a tier also fires in the next one."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+class Severity(StrEnum):
+    """What an alert asks for: critical pages, warning opens a ticket, info is context for nobody's pager."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    INFO = "info"
+
+
+class Unit(StrEnum):
+    """Units by their Grafana id."""
+
+    GBPS = "GBs"  # decimal GB/s, as NCCL counts
+    MICROSECONDS = "µs"
+    SECONDS = "s"
+    RATIO = "percentunit"
+    PERCENT = "percent"
+    COUNT = "short"
+    PER_SECOND = "ops"
+    BYTES = "bytes"
+    BYTES_PER_SECOND = "Bps"
+    TIMESTAMP = "dateTimeFromNow"
+    TFLOPS = "TFLOPS"
+    BOOL = "bool_on_off"
+
+
+SignalKind = Literal["degradation", "outlier", "stall", "telemetry", "fabric"]
+
+_METRIC_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_RECORD_NAME = re.compile(r"(job|peer|gpu|node):[a-z][a-z0-9_]*:[a-z][a-z0-9_]*")
+_ALERT_NAME = re.compile(r"Nccl([A-Z][a-z0-9]+){2,}")
+_SLUG = re.compile(r"[a-z][a-z0-9-]*")
+
+
+def _require(condition: object, message: str) -> None:
+    if not condition:
+        raise ValueError(message)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """A series of the world outside: what it is called there, in what unit, and what it really means.
+
+    ``companion`` names the optional source that exposes it; empty for Inspector itself.
+    """
+
+    key: str
+    name: str
+    unit: Unit
+    meaning: str
+    labels: tuple[str, ...]
+    source: str
+    kind: Literal["gauge", "counter"] = "gauge"
+    companion: str = ""
+    variants: str = ""
+
+    def __post_init__(self) -> None:
+        _require(_METRIC_NAME.fullmatch(self.name), f"{self.name}: not a metric name")
+        _require(self.meaning and self.source, f"{self.name}: needs a meaning and a source")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signal:
+    """One question, answered by one recorded series.
+
+    ``labels`` are the labels the series keeps (placeholders allowed), ``group`` the rule group it is evaluated in.
+    ``healthy`` tells a reader what a good value looks like. ``companion`` names the optional source it needs.
+    """
+
+    name: str
+    question: str
+    healthy: str
+    expr: str
+    unit: Unit
+    labels: tuple[str, ...]
+    group: str
+    companion: str = ""
+
+    def __post_init__(self) -> None:
+        _require(_RECORD_NAME.fullmatch(self.name), f"{self.name}: a signal is called level:metric:operations")
+        _require(self.question.endswith("?"), f"{self.name}: the question ends with a question mark")
+        _require(self.healthy and self.expr and self.labels, f"{self.name}: needs healthy, expr and labels")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tier:
+    """What one sensitivity asks of an alert: a threshold, a duration in dumps, a severity.
+
+    ``hold`` is the hysteresis in dumps (``keep_firing_for``). ``extra`` are further thresholds by placeholder name.
+    """
+
+    threshold: float
+    dumps: int
+    severity: Severity
+    hold: int = 0
+    extra: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _require(self.dumps >= 0 and self.hold >= 0, "durations are not negative")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runbook:
+    """What a tired person reads: meaning, first look, how to tell the causes apart, what to do."""
+
+    meaning: str
+    look_first: tuple[str, ...]
+    tell_apart: tuple[str, ...] = ()
+    act: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _require(self.meaning and self.look_first, "a runbook says what it means and where to look first")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alert:
+    """A rule that tells a person: an expression over signals with ``<threshold>``, and three tiers of it.
+
+    ``rises`` is True when a larger threshold is the stricter one. A tier that is missing is not in that pack.
+    """
+
+    name: str
+    kind: SignalKind
+    signal: str
+    expr: str
+    summary: str
+    description: str
+    tiers: Mapping[Sensitivity, Tier]
+    runbook: Runbook
+    dashboard: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    rises: bool = True
+    companion: str = ""
+    sources: str = ""
+
+    def __post_init__(self) -> None:
+        _require(_ALERT_NAME.fullmatch(self.name), f"{self.name}: an alert is called Nccl<Subject><Fault>")
+        _require(self.summary and self.description, f"{self.name}: needs a summary and a description")
+        _require("{{" not in self.summary.replace("{{ $labels.", ""), f"{self.name}: a summary holds labels only")
+        _require(self.signal in self.expr, f"{self.name}: the expression does not use {self.signal}")
+        _require(self.sources, f"{self.name}: thresholds cite where they come from")
+        self._check_order()
+
+    def _check_order(self) -> None:
+        """low ⊂ medium ⊂ high: an alert of a lower tier is in the higher one, and there no stricter."""
+        order = [self.tiers.get(level) for level in Sensitivity]
+        for calmer, keener in zip(order, order[1:], strict=False):
+            if calmer is None:
+                continue
+            _require(keener is not None, f"{self.name}: is in a tier but not in the next more sensitive one")
+            assert keener is not None
+            stricter = calmer.threshold >= keener.threshold if self.rises else calmer.threshold <= keener.threshold
+            _require(stricter, f"{self.name}: the threshold of a lower tier is laxer than that of a higher one")
+            _require(calmer.dumps >= keener.dumps, f"{self.name}: a lower tier waits shorter than a higher one")
+            _require(set(calmer.extra) == set(keener.extra), f"{self.name}: tiers have different extra thresholds")
+
+
+PanelType = Literal["timeseries", "stat", "table", "heatmap", "state-timeline", "bargauge", "text"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query:
+    """One query of a panel: PromQL with placeholders, and the legend in Grafana's ``{{label}}`` form."""
+
+    expr: str
+    legend: str = ""
+    instant: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """One panel: a question, how to read the answer, and what a bad picture looks like.
+
+    ``width`` and ``height`` are Grafana grid units (24 columns). ``steps`` are threshold steps as (value, colour
+    role), where None is the base. ``states`` name the values of a state timeline. ``companion`` names the optional
+    source without which the panel is empty.
+    """
+
+    title: str
+    description: str
+    type: PanelType
+    unit: Unit
+    queries: tuple[Query, ...]
+    width: int = 12
+    height: int = 8
+    steps: tuple[tuple[float | None, str], ...] = ()
+    states: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    decimals: int | None = None
+    minimum: float | None = None
+    maximum: float | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    column_units: Mapping[str, Unit] = field(default_factory=dict)
+    links: Mapping[str, str] = field(default_factory=dict)
+    companion: str = ""
+    no_value: str = "no data"
+
+    def __post_init__(self) -> None:
+        _require(self.title and self.description and self.unit, f"{self.title}: needs a title, description and unit")
+        _require(self.queries or self.type == "text", f"{self.title}: asks nothing")
+        _require(1 <= self.width <= 24 and self.height >= 2, f"{self.title}: does not fit the grid")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A titled band of panels; collapsed rows load only when opened."""
+
+    title: str
+    panels: tuple[Panel, ...]
+    collapsed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variable:
+    """A dashboard variable, filled from the values of a label of a series."""
+
+    name: str
+    label: str
+    series: str
+    multi: bool = True
+    title: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dashboard:
+    """One board that answers one question."""
+
+    slug: str
+    title: str
+    question: str
+    rows: tuple[Row, ...]
+    variables: tuple[Variable, ...]
+    span: str = "now-3h"
+
+    def __post_init__(self) -> None:
+        _require(_SLUG.fullmatch(self.slug), f"{self.slug}: a slug is lower case with dashes")
+        titles = [panel.title for panel in self.panels]
+        _require(len(titles) == len(set(titles)), f"{self.slug}: two panels share a title")
+
+    @property
+    def panels(self) -> tuple[Panel, ...]:
+        """All panels, top to bottom."""
+        return tuple(panel for row in self.rows for panel in row.panels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordingRule:
+    """A recording rule, ready to write."""
+
+    record: str
+    expr: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlertRule:
+    """An alert rule, ready to write; durations are Prometheus durations, empty when there is none."""
+
+    alert: str
+    expr: str
+    hold: str
+    keep: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleGroup:
+    """Rules that are evaluated one after the other, every ``interval``."""
+
+    name: str
+    interval: str
+    rules: tuple[RecordingRule | AlertRule, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bundle:
+    """Everything that one build produces, before any target gives it a form.
+
+    ``dashboards`` maps a slug to Grafana JSON as plain data, ``runbooks`` an alert name to Markdown.
+    """
+
+    dashboards: Mapping[str, Mapping[str, object]]
+    recording: tuple[RuleGroup, ...]
+    alerts: Mapping[Sensitivity, tuple[RuleGroup, ...]]
+    runbooks: Mapping[str, str]
+    alertmanager: Mapping[str, object]

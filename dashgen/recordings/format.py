@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a recording is: a folder of ``recording.yaml`` (the story and the truth) and ``series.om.gz`` (the samples).
+
+The samples are gzipped OpenMetrics, one series after the other, on the scrape grid of the recording. A series that
+has a sample at one scrape and none at the next was gone at that scrape: Prometheus would have marked it stale.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from dashgen.errors import UserError, one_line
+from dashgen.model import Sensitivity
+
+STORY = "recording.yaml"
+SAMPLES = "series.om.gz"
+
+Labels = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """One series: its name, its labels without ``__name__`` in sorted order, and its samples.
+
+    ``times`` are seconds since the epoch, strictly rising; ``values`` has the same length.
+    """
+
+    name: str
+    labels: Labels
+    times: NDArray[np.float64]
+    values: NDArray[np.float64]
+
+
+def _aware(moment: datetime) -> datetime:
+    if moment.tzinfo is None:
+        raise ValueError("needs a time zone, for example 2026-03-19T14:39:47Z")
+    return moment.astimezone(UTC)
+
+
+Moment = Annotated[datetime, AfterValidator(_aware)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Fault(_Strict):
+    """What was really wrong, for how long, and what a perfect diagnosis would say."""
+
+    kind: str = Field(description="the fault's family, for example network, late-gpu, hang, none")
+    start: Moment
+    end: Moment
+    job: str
+    transport: tuple[Literal["nvlink", "network", "mixed"], ...] = ()
+    suspect: Literal["network", "nvlink", "straggler", "unknown"] | None = None
+    node: str | None = None
+    gpu: str | None = None
+    throughput_loss: float | None = Field(None, ge=0, le=1, description="loss of job throughput, 0..1")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Fault:
+        if self.end <= self.start:
+            raise ValueError("end is not after start")
+        return self
+
+
+class Expected(_Strict):
+    """An alert that must (or, when optional, may) fire. An alert that no entry covers must stay silent."""
+
+    alert: str
+    labels: dict[str, str] = Field(default_factory=dict, description="label values that the firing alert carries")
+    after: Moment | None = Field(None, description="does not fire before this moment")
+    before: Moment | None = Field(None, description="fires at or before this moment")
+    optional: bool = False
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Expected:
+        if self.after is not None and self.before is not None and self.before <= self.after:
+            raise ValueError("before is not later than after")
+        return self
+
+
+class Recording(_Strict):
+    """The content of ``recording.yaml``."""
+
+    format: Literal[1]
+    story: str = Field(min_length=1, description="what happened, in the words of an incident review")
+    source: Literal["simulated", "captured", "imported", "recorded"]
+    made_by: str = Field(min_length=1, description="the command or the publication that the samples come from")
+    start: Moment
+    end: Moment
+    scrape_interval: int = Field(gt=0, description="seconds between two scrapes")
+    site: dict[str, Any] = Field(default_factory=dict, description="keys of dashgen.yaml that describe this site")
+    boards: tuple[str, ...] = Field((), description="dashboards of which every panel must return data here")
+    faults: tuple[Fault, ...] = ()
+    expect: dict[Sensitivity, tuple[Expected, ...]] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Recording:
+        if self.end <= self.start:
+            raise ValueError("end is not after start")
+        return self
+
+
+def read_story(folder: Path) -> Recording:
+    """The checked ``recording.yaml`` of a recording.
+
+    Raises UserError when the file is missing, is not YAML or does not follow the format.
+    """
+    path = folder / STORY
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UserError(f"{path}: not readable as a recording: {one_line(error)}") from error
+    try:
+        return Recording.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"]) or "(top level)"
+        raise UserError(f"{path}: {key}: {first['msg']}") from error
+
+
+def write_story(folder: Path, recording: Recording) -> None:
+    """Write ``recording.yaml``."""
+    data = recording.model_dump(mode="json", exclude_defaults=True)
+    text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=110)
+    (folder / STORY).write_text(text, encoding="utf-8")
+
+
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n"}
+_SAMPLE = re.compile(r'(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(?P<labels>.*)\})? (?P<value>\S+) (?P<time>\S+)')
+_LABEL = re.compile(r'(?P<name>[a-zA-Z_][a-zA-Z0-9_]*)="(?P<value>(?:[^"\\\n]|\\.)*)",?')
+
+
+def number(value: float) -> str:
+    """A sample value with the fewest digits that read back as the same float."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))
+
+
+def selector(name: str, labels: Labels | Mapping[str, str]) -> str:
+    """A series written as Prometheus writes it, label values escaped."""
+    pairs = labels.items() if isinstance(labels, Mapping) else labels
+    inside = ",".join(f'{key}="{"".join(_ESCAPES.get(char, char) for char in value)}"' for key, value in pairs)
+    return f"{name}{{{inside}}}" if inside else name
+
+
+def to_openmetrics(series: Iterable[Series]) -> Iterator[str]:
+    """OpenMetrics lines that ``promtool tsdb create-blocks-from openmetrics`` accepts, ending with ``# EOF``.
+
+    Families come in the order of the names, series in the order of their labels, so the text is deterministic.
+    """
+    family = None
+    for one in sorted(series, key=lambda each: (each.name, each.labels)):
+        if one.name != family:
+            family = one.name
+            counter = family.endswith("_total")
+            yield f"# TYPE {family.removesuffix('_total')} {'counter' if counter else 'gauge'}\n"
+        prefix = selector(one.name, one.labels)
+        for time, value in zip(one.times.tolist(), one.values.tolist(), strict=True):
+            yield f"{prefix} {number(value)} {number(time)}\n"
+    yield "# EOF\n"
+
+
+def write_samples(folder: Path, series: Iterable[Series]) -> None:
+    """Write ``series.om.gz``: same series, same bytes."""
+    with (
+        (folder / SAMPLES).open("wb") as raw,
+        gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=9, mtime=0) as packed,
+        io.TextIOWrapper(packed, encoding="utf-8", newline="\n") as text,
+    ):
+        text.writelines(to_openmetrics(series))
+
+
+def read_samples(folder: Path) -> list[Series]:
+    """All series of a recording, in the order of the file.
+
+    Raises UserError, with the line, when the file is missing, damaged or not OpenMetrics with timestamps.
+    """
+    path = folder / SAMPLES
+    found: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
+    ended = False
+    line_number = 0
+    try:
+        with gzip.open(path, "rt", encoding="utf-8", newline="\n") as text:
+            for line_number, line in enumerate(text, 1):
+                if line.startswith("#"):
+                    ended = ended or line.rstrip() == "# EOF"
+                    continue
+                match = _SAMPLE.fullmatch(line.rstrip("\n"))
+                if match is None:
+                    raise ValueError("not a sample with a timestamp")
+                times, values = found.setdefault((match["name"], match["labels"] or ""), ([], []))
+                time = float(match["time"])
+                if times and time <= times[-1]:
+                    raise ValueError("timestamps of a series do not rise")
+                times.append(time)
+                values.append(float(match["value"]))
+        if not ended:
+            raise ValueError("no '# EOF': the file is cut off")
+        return [
+            Series(name, _labels(labels), np.array(times), np.array(values))
+            for (name, labels), (times, values) in found.items()
+        ]
+    except (OSError, EOFError, UnicodeDecodeError, ValueError) as error:
+        raise UserError(f"{path}: line {line_number}: {one_line(error)}; make the recording again") from error
+
+
+def _labels(text: str) -> Labels:
+    pairs: list[tuple[str, str]] = []
+    position = 0
+    while position < len(text):
+        match = _LABEL.match(text, position)
+        if match is None:
+            raise ValueError(f"bad labels: {text[position : position + 40]!r}")
+        pairs.append((match["name"], re.sub(r"\\(.)", lambda m: {"n": "\n"}.get(m[1], m[1]), match["value"])))
+        position = match.end()
+    return tuple(sorted(pairs))
