@@ -89,6 +89,8 @@ class Signal:
 
     ``labels`` are the labels the series keeps (placeholders allowed), ``group`` the rule group it is evaluated in.
     ``healthy`` tells a reader what a good value looks like. ``companion`` names the optional source it needs.
+    Where several sources can answer, ``expr`` holds ``<branches>``, and ``branches`` are pairs of companion (empty
+    for always) and PromQL, best source first; those that a site lacks are left out.
     """
 
     name: str
@@ -99,11 +101,14 @@ class Signal:
     labels: tuple[str, ...]
     group: str
     companion: str = ""
+    branches: tuple[tuple[str, str], ...] = ()
+    join: str = "or on (<job>)"
 
     def __post_init__(self) -> None:
         _require(_RECORD_NAME.fullmatch(self.name), f"{self.name}: a signal is called level:metric:operations")
         _require(self.question.endswith("?"), f"{self.name}: the question ends with a question mark")
         _require(self.healthy and self.expr and self.labels, f"{self.name}: needs healthy, expr and labels")
+        _require(bool(self.branches) == ("<branches>" in self.expr), f"{self.name}: branches and <branches> belong together")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,6 +32,11 @@ def to_yaml(data: object) -> str:
     return str(yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1 << 20))
 
 
+def commented(header: str) -> str:
+    """Lines as YAML comments."""
+    return "".join(f"# {line}".rstrip() + "\n" for line in header.splitlines())
+
+
 def rule_data(rule: RecordingRule | AlertRule) -> dict[str, object]:
     """One rule as Prometheus names its fields."""
     if isinstance(rule, RecordingRule):
@@ -55,5 +60,4 @@ def group_data(groups: Iterable[RuleGroup]) -> list[dict[str, object]]:
 
 def rule_file(groups: Iterable[RuleGroup], header: str = "", extra: Mapping[str, object] | None = None) -> str:
     """A whole rule file; ``header`` lines become comments, ``extra`` keys come before the groups."""
-    comment = "".join(f"# {line}".rstrip() + "\n" for line in header.splitlines())
-    return comment + to_yaml({**(extra or {}), "groups": group_data(groups)})
+    return commented(header) + to_yaml({**(extra or {}), "groups": group_data(groups)})

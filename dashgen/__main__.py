@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m dashgen``."""
+
+from dashgen.cli import main
+
+main()

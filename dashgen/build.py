@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0
+"""catalogue + Site -> Bundle. Pure: no file, no process, no clock."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from dashgen import catalogue
+from dashgen.catalogue import dashboards as boards
+from dashgen.catalogue.metrics import METRICS
+from dashgen.config import AlertOverride, Site
+from dashgen.errors import UserError
+from dashgen.model import (
+    Alert,
+    AlertRule,
+    Bundle,
+    Dashboard,
+    Panel,
+    RecordingRule,
+    RuleGroup,
+    Sensitivity,
+    Severity,
+    Signal,
+    Tier,
+)
+from dashgen.runbook import runbook
+
+_DUMPS = re.compile(r"<(\d+) dumps( - 1s)?>")
+_NAME = re.compile(r"<([a-z][a-z0-9_]*)>")
+
+# Buckets of types that NCCL cannot name (uint8) wrap to sizes of 0B or millions of TB: never part of any verdict.
+CLEAN = 'message_size!~"0B|.*TB"'
+# Collectives whose ranks all wait for each other, from 1 MB on: below that noise points the wrong way.
+JUDGED = 'collective=~"AllReduce|AllGather|ReduceScatter",message_size=~"[0-9]+-[0-9]+(MB|GB)"'
+# What makes two series comparable beside the job.
+PEER = "comm_name, n_nodes, nranks, collective, message_size, algo_proto"
+
+
+def duration(seconds: float) -> str:
+    """A Prometheus duration: 90 -> 1m30s."""
+    milliseconds = round(seconds * 1000)
+    parts = []
+    for unit, size in (("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):
+        count, milliseconds = divmod(milliseconds, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0s"
+
+
+def number(value: float) -> str:
+    """A threshold as PromQL writes it, without a needless fraction."""
+    return str(int(value)) if value == int(value) else repr(value)
+
+
+def words(site: Site) -> dict[str, str]:
+    """What each placeholder stands for at this site."""
+    labels, companions = site.labels, site.companions
+    # Jobs without an id share one: what is said of such a mixture would be said of nobody.
+    known_job = f'{labels.job}!~"unknown|"'
+    in_cluster = f'{labels.cluster}=~"$cluster",' if labels.cluster else ""
+    return {
+        "job": f"{labels.cluster}, {labels.job}" if labels.cluster else labels.job,
+        "job_label": labels.job,
+        "node": labels.node,
+        "node_label": labels.node,
+        "gpu": labels.gpu,
+        "gpu_label": labels.gpu,
+        "instance": labels.instance,
+        "instance_label": labels.instance,
+        "peer": PEER,
+        "clean": CLEAN,
+        "judged": f"{JUDGED},{known_job}",
+        "selector": site.selector,
+        "of_job": f'{in_cluster}{labels.job}="$job"',
+        "in_cluster": in_cluster.removesuffix(","),
+        "dump": number(site.dump_interval),
+        "fabric": site.fabric,
+        "textfile_regex": companions.textfile.file_regex.replace("\\", "\\\\"),
+        "dcgm_host": companions.dcgm.host_label,
+        "dcgm_uuid": companions.dcgm.uuid_label,
+        "slurm_id": companions.slurm.job_id_label,
+        "slurm_state": companions.slurm.state_label,
+        "slurm_running": companions.slurm.running,
+        "throughput": _throughput(site),
+        **{metric.key: site.metric(metric.key) for metric in METRICS},
+    }
+
+
+def _throughput(site: Site) -> str:
+    """The job's own throughput under the job label that everything else uses."""
+    evidence = site.companions.throughput
+    if evidence.job_label is None or evidence.job_label == site.labels.job:
+        return evidence.promql
+    return f'label_replace({evidence.promql}, "{site.labels.job}", "$1", "{evidence.job_label}", "(.+)")'
+
+
+def fill(template: str, site: Site, more: Mapping[str, str] | None = None) -> str:
+    """PromQL or text with every placeholder replaced.
+
+    Raises KeyError for a placeholder that nobody defines: that is a mistake in the catalogue.
+    """
+    known = words(site) | dict(more or {})
+
+    def span(match: re.Match[str]) -> str:
+        seconds = int(match[1]) * site.dump_interval
+        # A window one second short of N dumps holds exactly N evaluations whether its left end counts
+        # (Prometheus 2) or not (Prometheus 3).
+        return duration(seconds - min(1.0, site.dump_interval / 10) if match[2] else seconds)
+
+    text = template.strip()
+    while _NAME.search(text):
+        text = _NAME.sub(lambda match: known[match[1]], text)
+        text = _DUMPS.sub(span, text)
+    text = _DUMPS.sub(span, text)
+    return re.sub(r",\s*(?=[})])", "", text)
+
+
+def signal_expr(signal: Signal, site: Site) -> str:
+    """The PromQL of a signal at this site; empty when the site has none of its sources."""
+    enabled = site.companions.enabled()
+    if signal.companion and signal.companion not in enabled:
+        return ""
+    if not signal.branches:
+        return fill(signal.expr, site)
+    parts = [expr.strip() for companion, expr in signal.branches if not companion or companion in enabled]
+    if not parts:
+        return ""
+    before = signal.expr.partition("<branches>")[0]
+    indent = before[before.rfind("\n") + 1 :]
+    joined = f"\n{signal.join}\n".join(parts).replace("\n", f"\n{indent}")
+    return fill(signal.expr.replace("<branches>", joined), site)
+
+
+def signals(site: Site) -> dict[str, str]:
+    """Every signal that the site can have, with its PromQL, in the order of evaluation."""
+    found = {signal.name: signal_expr(signal, site) for signal in catalogue.SIGNALS}
+    return {name: expr for name, expr in found.items() if expr}
+
+
+def recording(site: Site) -> tuple[RuleGroup, ...]:
+    """The recording rules, evaluated once a dump."""
+    groups: dict[str, list[RecordingRule]] = {}
+    for name, expr in signals(site).items():
+        rule = RecordingRule(record=name, expr=expr)
+        groups.setdefault(catalogue.SIGNAL_BY_NAME[name].group, []).append(rule)
+    interval = duration(site.dump_interval)
+    return tuple(RuleGroup(name=name, interval=interval, rules=tuple(rules)) for name, rules in groups.items())
+
+
+def tier(alert: Alert, sensitivity: Sensitivity, override: AlertOverride) -> Tier | None:
+    """What a tier asks of an alert at this site; None where the alert is not in the tier.
+
+    Raises UserError when the override names a threshold that the alert does not have, or a tier that it is not in.
+    """
+    shipped = alert.tiers.get(sensitivity)
+    change = override.tier(sensitivity)
+    where = f"alerts.{alert.name}.{sensitivity}"
+    if not (override.enabled and change.enabled):
+        return None
+    if shipped is None:
+        if change.model_fields_set:
+            raise UserError(f"{where}: the alert is not in this tier; it is in {', '.join(alert.tiers)}")
+        return None
+    for name in change.extra:
+        if name not in shipped.extra:
+            known = ", ".join(shipped.extra) or "none"
+            raise UserError(f"{where}.extra.{name}: no such threshold; this alert has: {known}")
+    given = {key: value for key, value in change.model_dump(exclude={"enabled", "extra"}).items() if value is not None}
+    return replace(shipped, **given, extra={**shipped.extra, **change.extra})
+
+
+def alert_rule(alert: Alert, sensitivity: Sensitivity, site: Site) -> AlertRule | None:
+    """One alert of one pack, or None where it is not part of it."""
+    override = site.alerts.get(alert.name, AlertOverride())
+    asked = tier(alert, sensitivity, override)
+    if asked is None or (alert.companion and alert.companion not in site.companions.enabled()):
+        return None
+    if alert.signal not in signals(site):
+        return None
+    thresholds = {"threshold": number(asked.threshold)} | {key: number(value) for key, value in asked.extra.items()}
+    annotations = {
+        "summary": fill(alert.summary, site),
+        "description": fill(alert.description.replace("\\\n", ""), site),
+        "runbook_url": site.runbook_url.format(alert=alert.name),
+    }
+    if site.grafana.url:
+        annotations["dashboard_url"] = (
+            f"{site.grafana.url.rstrip('/')}/d/{site.grafana.uid_prefix}{alert.dashboard}"
+            f"?var-job={{{{ $labels.{site.labels.job} | urlquery }}}}"
+        )
+    return AlertRule(
+        alert=alert.name,
+        expr=fill(alert.expr, site, thresholds),
+        hold=duration(asked.dumps * site.dump_interval) if asked.dumps else "",
+        keep=duration(asked.hold * site.dump_interval) if asked.hold else "",
+        labels={
+            "signal": alert.kind,
+            "severity": asked.severity.value,
+            "sensitivity": sensitivity.value,
+            **alert.labels,
+            **site.alert_labels,
+            **override.labels,
+        },
+        annotations=annotations,
+    )
+
+
+def alerts(site: Site, sensitivity: Sensitivity) -> tuple[RuleGroup, ...]:
+    """The alert pack of one tier, one group a kind of signal.
+
+    Raises UserError for an override of an alert that does not exist.
+    """
+    for name in site.alerts:
+        if name not in catalogue.ALERT_BY_NAME:
+            raise UserError(f"alerts.{name}: no such alert; the alerts are {', '.join(catalogue.ALERT_BY_NAME)}")
+    groups: dict[str, list[AlertRule]] = {}
+    for alert in catalogue.ALERTS:
+        rule = alert_rule(alert, sensitivity, site)
+        if rule is not None:
+            groups.setdefault(f"nccl-alerts-{alert.kind}", []).append(rule)
+    interval = duration(site.dump_interval)
+    return tuple(RuleGroup(name=name, interval=interval, rules=tuple(rules)) for name, rules in groups.items())
+
+
+def alertmanager(site: Site) -> dict[str, object]:
+    """Inhibition and routing that make one incident one page, for the site's own alertmanager.yml."""
+    labels = site.labels
+    same_job = [*([labels.cluster] if labels.cluster else []), labels.job]
+    fine = "NcclTransportDegraded|NcclNvlinkDegraded|NcclPipelineDegraded|NcclGpuLate|NcclNodeLate"
+    return {
+        "route": {
+            "receiver": "nobody",
+            "routes": [
+                {
+                    "matchers": ['alertname=~"Nccl.+"', 'severity="critical"'],
+                    "receiver": "pager",
+                    "group_by": same_job,
+                    "group_wait": duration(site.dump_interval),
+                    "repeat_interval": "4h",
+                },
+                {
+                    "matchers": ['alertname=~"Nccl.+"', 'severity="warning"'],
+                    "receiver": "tickets",
+                    "group_by": ["alertname", *same_job],
+                    "group_wait": duration(4 * site.dump_interval),
+                    "repeat_interval": "24h",
+                },
+            ],
+        },
+        "inhibit_rules": [
+            # A job that stands still is not slow: the stall is the page.
+            {
+                "source_matchers": ['alertname="NcclJobStalled"'],
+                "target_matchers": [f'alertname=~"NcclJobDegraded|NcclJobQuiet|{fine}"'],
+                "equal": same_job,
+            },
+            # The page about the job speaks for the finer alerts that say why.
+            {
+                "source_matchers": ['alertname="NcclJobDegraded"'],
+                "target_matchers": [f'alertname=~"{fine}"'],
+                "equal": same_job,
+            },
+            # A node whose links are slow arrives late as well; the links are the cause.
+            {
+                "source_matchers": ['alertname="NcclNvlinkDegraded"'],
+                "target_matchers": ['alertname=~"NcclGpuLate|NcclNodeLate"'],
+                "equal": [*same_job, labels.node],
+            },
+        ],
+        "receivers": [{"name": "nobody"}, {"name": "pager"}, {"name": "tickets"}],
+    }
+
+
+def _fit(panels: Iterable[Panel], site: Site) -> Iterator[Panel]:
+    """Panels that the site can fill, with its names in them."""
+    enabled = site.companions.enabled()
+    for panel in panels:
+        if panel.companion and panel.companion not in enabled:
+            continue
+        yield replace(
+            panel,
+            title=fill(panel.title, site),
+            description=fill(panel.description, site),
+            queries=tuple(
+                replace(query, expr=fill(query.expr, site), legend=fill(query.legend, site)) for query in panel.queries
+            ),
+            columns={fill(name, site): title for name, title in panel.columns.items()},
+            column_units={fill(name, site): unit for name, unit in panel.column_units.items()},
+            links={title: fill(url, site, {"uid": site.grafana.uid_prefix}) for title, url in panel.links.items()},
+        )
+
+
+def board(template: Dashboard, site: Site) -> Dashboard:
+    """A dashboard as this site sees it."""
+    rows = tuple(replace(row, title=fill(row.title, site), panels=tuple(_fit(row.panels, site))) for row in template.rows)
+    variables = tuple(
+        replace(variable, label=fill(variable.label, site), series=fill(variable.series, site))
+        for variable in template.variables
+    )
+    cluster = boards.cluster_variable(site.labels.cluster) if site.labels.cluster else ()
+    return replace(template, rows=tuple(row for row in rows if row.panels), variables=(*cluster, *variables))
+
+
+def dashboards(site: Site) -> tuple[Dashboard, ...]:
+    """Every dashboard as this site sees it."""
+    return tuple(board(template, site) for template in boards.templates(site.sensitivity))
+
+
+def bundle(site: Site, sensitivities: Iterable[Sensitivity] = tuple(Sensitivity)) -> Bundle:
+    """Everything that the site gets. Raises UserError when an override does not fit the catalogue."""
+    from dashgen import grafana
+
+    views = dashboards(site)
+    style = grafana.Style(
+        uid_prefix=site.grafana.uid_prefix,
+        title_prefix=site.grafana.title_prefix,
+        tags=site.grafana.tags,
+        datasource=site.grafana.datasource.variable,
+        datasource_regex=site.grafana.datasource.regex,
+        datasource_default=site.grafana.datasource.default,
+        job_label=site.labels.job,
+        min_interval=duration(site.dump_interval),
+        span_nulls_ms=int(3 * site.dump_interval * 1000),
+    )
+    packs = {sensitivity: alerts(site, sensitivity) for sensitivity in sensitivities}
+    shipped = {rule.alert for groups in packs.values() for group in groups for rule in group.rules if isinstance(rule, AlertRule)}
+    return Bundle(
+        dashboards={view.slug: grafana.dashboard(view, style, views) for view in views},
+        recording=recording(site),
+        alerts=packs,
+        runbooks={
+            alert.name: runbook(alert, _symbolic(alert, site))
+            for alert in catalogue.ALERTS
+            if alert.name in shipped
+        },
+        alertmanager=alertmanager(site),
+    )
+
+
+def _symbolic(alert: Alert, site: Site) -> str:
+    """An alert's PromQL with its thresholds by name, for a text that speaks of all tiers."""
+    names = {"threshold", *(name for asked in alert.tiers.values() for name in asked.extra)}
+    return fill(alert.expr, site, {name: name.upper() for name in names})
+
+
+def pages(site: Site, sensitivity: Sensitivity) -> list[str]:
+    """Names of the alerts of a tier that wake somebody."""
+    rules = (rule for group in alerts(site, sensitivity) for rule in group.rules)
+    return [rule.alert for rule in rules if isinstance(rule, AlertRule) and rule.labels["severity"] == Severity.CRITICAL]

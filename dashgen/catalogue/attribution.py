@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whose fault is it: from which transports are slow, and whether somebody is late, to one suspect for a job.
+
+The table: across domains slow and within a domain fast is the network; within a domain slow is the link of that node;
+everything slow with growing skew, or nothing slow and somebody late, is a straggler; everything slow at equal skew is
+a shared cause such as clocks, power or placement, which the metrics cannot name.
+"""
+
+from __future__ import annotations
+
+from dashgen.catalogue.runbooks import COMMUNICATION, LATE
+from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit
+
+GROUP = "nccl-detection"
+
+SIGNALS = (
+    Signal(
+        name="job:nccl_window:depth",
+        question="Which transports are in a degradation window, how deep, and who is the suspect?",
+        healthy="absent",
+        expr="""
+label_replace(
+  (job:nccl_degraded:depth{transport!="nvlink"} and job:nccl_degraded:bool == 1)
+  unless on (<job>) job:nccl_degraded:bool{transport="nvlink"} == 1,
+  "suspect", "network", "", ""
+)
+or
+label_replace(
+  (job:nccl_degraded:depth{transport="nvlink"} and job:nccl_degraded:bool == 1)
+  unless on (<job>) job:nccl_degraded:bool{transport!="nvlink"} == 1,
+  "suspect", "nvlink", "", ""
+)
+or on (<job>, transport)
+label_replace(
+  (job:nccl_degraded:depth and job:nccl_degraded:bool == 1)
+  and on (<job>) max by (<job>) (job:nccl_skew_growth:ratio) > 1.3,
+  "suspect", "straggler", "", ""
+)
+or on (<job>, transport)
+label_replace(
+  job:nccl_degraded:depth and job:nccl_degraded:bool == 1,
+  "suspect", "unknown", "", ""
+)""",
+        unit=Unit.RATIO,
+        labels=("<job>", "transport", "suspect"),
+        group=GROUP,
+    ),
+    Signal(
+        name="job:nccl_cause:depth",
+        question="What is the one most likely cause of slow communication in this job?",
+        healthy="absent",
+        # One row a job, so that one incident is one page: open windows across domains first, then those within a
+        # domain, then a single node's links, then a late GPU or node, told by its transport's widest communicator.
+        expr="""
+job:nccl_window:depth{transport="mixed"}
+or on (<job>)
+job:nccl_window:depth{transport="network"}
+or on (<job>)
+job:nccl_window:depth{transport="nvlink"}
+or on (<job>)
+label_replace(
+  label_replace(
+    max by (<job>) (node:nccl_nvlink_drop:ratio) > 0.15,
+    "transport", "nvlink", "", ""
+  ),
+  "suspect", "nvlink", "", ""
+)
+or on (<job>)
+label_replace(
+  (1 - min by (<job>) (min_over_time(gpu:nccl_late:ratio[<2 dumps - 1s>]) < 0.8))
+  * on (<job>) group_right ()
+  (
+    group by (<job>, transport) (job:nccl_transport:info{transport="mixed"})
+    or on (<job>)
+    group by (<job>, transport) (job:nccl_transport:info{transport="network"})
+    or on (<job>)
+    group by (<job>, transport) (job:nccl_transport:info{transport="nvlink"})
+  ),
+  "suspect", "straggler", "", ""
+)""",
+        unit=Unit.RATIO,
+        labels=("<job>", "transport", "suspect"),
+        group=GROUP,
+    ),
+    Signal(
+        name="job:nccl_impact:ratio",
+        question="How much does slow communication cost the job?",
+        healthy="absent; otherwise the loss of throughput, or without throughput evidence the loss of bandwidth",
+        expr="""
+(0 * job:nccl_cause:depth + 1)
+* on (<job>) group_left (evidence)
+job:training_throughput_loss:ratio
+or on (<job>)
+label_replace(job:nccl_cause:depth, "evidence", "none", "", "")""",
+        unit=Unit.RATIO,
+        labels=("<job>", "transport", "suspect", "evidence"),
+        group=GROUP,
+    ),
+)
+
+ALERTS = (
+    Alert(
+        name="NcclJobDegraded",
+        kind="degradation",
+        signal="job:nccl_impact:ratio",
+        expr="""
+job:nccl_impact:ratio{evidence!="none"} > <threshold>
+or
+job:nccl_impact:ratio{evidence="none"} > <blind>""",
+        summary="Job {{ $labels.<job_label> }} is slowed down by its communication; suspect: {{ $labels.suspect }}.",
+        description="""
+{{ if eq $labels.evidence "none" -}}
+Communication of job {{ $labels.<job_label> }} runs {{ $value | humanizePercentage }} below what it is used to; \
+there is no throughput evidence.
+{{- else -}}
+Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its throughput \
+(evidence: {{ $labels.evidence }}) while its communication is slow.
+{{- end }} Transport: {{ $labels.transport }}, suspect: {{ $labels.suspect }}. Look first at the degradation windows \
+of the job board, then at the outlier board.""",
+        tiers={
+            Sensitivity.LOW: Tier(threshold=0.10, dumps=3, severity=Severity.CRITICAL, hold=8, extra={"blind": 0.30}),
+            Sensitivity.MEDIUM: Tier(threshold=0.08, dumps=2, severity=Severity.CRITICAL, hold=6, extra={"blind": 0.25}),
+            Sensitivity.HIGH: Tier(threshold=0.05, dumps=1, severity=Severity.CRITICAL, hold=4, extra={"blind": 0.20}),
+        },
+        sources="NVIDIA's blog of 2026-05-07 calls -13 % (310 to 268 TFLOP/s/GPU) an incident; a 13 % loss takes at "
+        "least 13.5 % off bus bandwidth when all communication is exposed and 24 % when half of it is.",
+        dashboard="job",
+        runbook=Runbook(
+            meaning="The job does less work per second than it is used to, and its communication is slow at the same "
+            "time. This is the page: the finer alerts of the same job say more about the cause.",
+            look_first=(
+                "Job board: which transport is in a degradation window, since when, how deep.",
+                "Outlier board: is one GPU or node late?",
+                "Fabric counters of the job's nodes.",
+            ),
+            tell_apart=COMMUNICATION,
+            act=(
+                "suspect network: follow NcclTransportDegraded.",
+                "suspect nvlink: follow NcclNvlinkDegraded; drain the node.",
+                "suspect straggler: follow NcclGpuLate or NcclNodeLate; drain the node that is late.",
+                "suspect unknown: everything is slow alike; compare clocks, power and placement before blaming links.",
+            ),
+        ),
+    ),
+    Alert(
+        name="NcclTransportDegraded",
+        kind="degradation",
+        signal="job:nccl_window:depth",
+        expr="job:nccl_window:depth > <threshold>",
+        summary="Job {{ $labels.<job_label> }}: {{ $labels.transport }} bandwidth is degraded; "
+        "suspect: {{ $labels.suspect }}.",
+        description="The best bus bandwidth over {{ $labels.transport }} communicators of job {{ $labels.<job_label> }} is "
+        "{{ $value | humanizePercentage }} below what the job is used to. Look first at the job board: which collectives "
+        "fall, and does the other transport hold?",
+        tiers={
+            Sensitivity.MEDIUM: Tier(threshold=0.12, dumps=1, severity=Severity.WARNING, hold=4),
+            Sensitivity.HIGH: Tier(threshold=0.08, dumps=0, severity=Severity.WARNING, hold=3),
+        },
+        sources="Greyhound (ATC'25) keeps change points of at least 10 % and holds links from 1.1 times; the published "
+        "6-8 % dip of 2026-03-19 takes 11-15 % off bus bandwidth when half of the communication is exposed.",
+        dashboard="job",
+        runbook=Runbook(
+            meaning="The fastest member of a communicator, who waits for nobody, is slower than it used to be: the "
+            "path itself has become slower, not a rank. Overlapped communication may slow down without costing "
+            "throughput.",
+            look_first=(
+                "Job board, bandwidth by transport: mixed and network down with the domain flat is the network.",
+                "Job board, algorithm mix: a forced NCCL_ALGO or NCCL_PROTO shows as a change here.",
+                "Fabric counters of the job's nodes, for the time of the window.",
+            ),
+            tell_apart=COMMUNICATION,
+            act=(
+                "Find what the slow communicators share: a node, a rail (GPU number), a switch, a placement group.",
+                "Compare the suspect nodes with healthy ones by nccl-tests; drain those more than 20 % below.",
+            ),
+        ),
+    ),
+)
+
+LATE_ALERTS = (
+    Alert(
+        name="NcclGpuLate",
+        kind="outlier",
+        signal="gpu:nccl_late:ratio",
+        # The latest of its node, and clearly later than the node's median: its mates wait for it inside the node and
+        # then look late to the other nodes. Where a whole node is late NcclNodeLate says so.
+        expr="""
+gpu:nccl_late:ratio < <threshold>
+and
+gpu:nccl_exec:relative <= on (<job>, <node>) group_left () min by (<job>, <node>) (gpu:nccl_exec:relative)
+unless on (<job>, <node>) node:nccl_late:ratio""",
+        summary="Job {{ $labels.<job_label> }}: {{ $labels.<gpu_label> }} of {{ $labels.<node_label> }} arrives late.",
+        description="{{ $labels.<gpu_label> }} of {{ $labels.<node_label> }} spends {{ $value | humanizePercentage }} of its "
+        "usual share of time in collectives: it arrives last and the other GPUs of job {{ $labels.<job_label> }} wait for it. "
+        "Look first at the outlier board, then at clocks, XIDs and processes of that GPU.",
+        tiers={
+            Sensitivity.MEDIUM: Tier(threshold=0.67, dumps=2, severity=Severity.WARNING, hold=6),
+            Sensitivity.HIGH: Tier(threshold=0.80, dumps=1, severity=Severity.WARNING, hold=4),
+        },
+        rises=False,
+        sources="Replay of public ByteDance traces: 0.67 over 3 windows finds the slow worker in 168 of 168 positions "
+        "and never a healthy rank; 0.8 fires twice in 1,408 healthy windows.",
+        dashboard="outliers",
+        runbook=LATE,
+    ),
+    Alert(
+        name="NcclNodeLate",
+        kind="outlier",
+        signal="node:nccl_late:ratio",
+        expr="node:nccl_late:ratio < <threshold>",
+        summary="Job {{ $labels.<job_label> }}: node {{ $labels.<node_label> }} arrives late.",
+        description="The GPUs of {{ $labels.<node_label> }} spend {{ $value | humanizePercentage }} of their usual share of "
+        "time in collectives: the node arrives last and job {{ $labels.<job_label> }} waits for it. Look first at the "
+        "outlier board, then at the host: CPU, storage, clocks, links inside the domain.",
+        tiers={
+            Sensitivity.MEDIUM: Tier(threshold=0.67, dumps=2, severity=Severity.WARNING, hold=6),
+            Sensitivity.HIGH: Tier(threshold=0.80, dumps=1, severity=Severity.WARNING, hold=4),
+        },
+        rises=False,
+        sources="As NcclGpuLate, applied where three quarters of a node's GPUs are late.",
+        dashboard="outliers",
+        runbook=LATE,
+    ),
+    Alert(
+        name="NcclNvlinkDegraded",
+        kind="degradation",
+        signal="node:nccl_nvlink_drop:ratio",
+        expr="node:nccl_nvlink_drop:ratio > <threshold>",
+        labels={"transport": "nvlink", "suspect": "nvlink"},
+        summary="Job {{ $labels.<job_label> }}: links inside {{ $labels.<node_label> }} are degraded.",
+        description="Collectives within the domain run {{ $value | humanizePercentage }} slower on {{ $labels.<node_label> }} "
+        "than before, compared with the other nodes of job {{ $labels.<job_label> }}. Look first at the outlier board, then at "
+        "link error counters of that node.",
+        tiers={
+            Sensitivity.MEDIUM: Tier(threshold=0.20, dumps=2, severity=Severity.WARNING, hold=6),
+            Sensitivity.HIGH: Tier(threshold=0.10, dumps=1, severity=Severity.WARNING, hold=4),
+        },
+        sources="Greyhound (ATC'25) suspects a communicator at 1.2 times the median of its siblings.",
+        dashboard="outliers",
+        runbook=Runbook(
+            meaning="The links between the GPUs of one node are slower than they were, while those of the other nodes "
+            "are not. The node then also arrives late at collectives across nodes.",
+            look_first=(
+                "Outlier board, node comparison: is it one node, and since when?",
+                "nvidia-smi nvlink -e and -s on the node: replay, recovery and CRC counters, lanes that are down.",
+            ),
+            tell_apart=COMMUNICATION,
+            act=("Drain the node, run nccl-tests and p2pBandwidthLatencyTest inside it, compare with a healthy node.",),
+        ),
+    ),
+)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bus bandwidth and execution time by collective, transport class and size class: what the boards draw."""
+
+from __future__ import annotations
+
+from dashgen.model import Signal, Unit
+
+GROUP = "nccl-bandwidth"
+
+# Classes instead of the unbounded message_size; the label holds the lower bound of a range in 1024-based units.
+_SIZE_CLASS = """
+label_replace(
+  label_replace(
+    label_replace(
+      {inner},
+      "size_class", "small", "message_size", ".+[0-9](B|KB)"
+    ),
+    "size_class", "medium", "message_size", "([1-9]|[1-5][0-9]|6[0-3])-[0-9]+MB"
+  ),
+  "size_class", "large", "message_size", "(6[4-9]|[7-9][0-9]|[0-9]{{3,}})-[0-9]+MB|.+GB"
+)"""
+
+
+def _classed(operation: str, inner: str, keep: str) -> str:
+    """Aggregate the buckets first, then name their size class and transport, on few rows."""
+    body = _SIZE_CLASS.format(inner=" ".join(inner.split())).strip()
+    indented = body.replace("\n", "\n  ")
+    return f"""
+{operation} by (<job>, transport, {keep}, size_class) (
+  {indented}
+  * on (<job>, n_nodes, nranks) group_left (transport) job:nccl_transport:info
+)"""
+
+
+_BUCKET = "<job>, n_nodes, nranks, collective, message_size"
+_P2P_BUCKET = "<job>, n_nodes, nranks, p2p_operation, message_size"
+
+SIGNALS = (
+    Signal(
+        name="job:nccl_busbw:max",
+        question="What bus bandwidth does each collective reach when nobody waits?",
+        healthy="steady; compare it with the nccl-tests value of the same transport only as an upper bound",
+        expr=_classed("max", f"max by ({_BUCKET}) (<busbw>{{<clean>, <selector>}})", "collective"),
+        unit=Unit.GBPS,
+        labels=("<job>", "transport", "collective", "size_class"),
+        group=GROUP,
+    ),
+    Signal(
+        name="job:nccl_exec:median",
+        question="How long does a collective take on the median GPU, waiting included?",
+        healthy="steady; it rises with slow transport and with one late GPU alike",
+        expr=_classed("max", f"quantile by ({_BUCKET}) (0.5, <exec>{{<clean>, <selector>}})", "collective"),
+        unit=Unit.MICROSECONDS,
+        labels=("<job>", "transport", "collective", "size_class"),
+        group=GROUP,
+    ),
+)
+
+P2P_GROUP = "nccl-p2p"
+
+P2P_SIGNALS = (
+    Signal(
+        name="job:nccl_p2p_busbw:max",
+        question="What bandwidth do Send and Recv reach when the peer is ready?",
+        healthy="steady; all-to-all traffic is seen only here",
+        expr=_classed("max", f"max by ({_P2P_BUCKET}) (<p2p_busbw>{{<clean>, <selector>}})", "p2p_operation"),
+        unit=Unit.GBPS,
+        labels=("<job>", "transport", "p2p_operation", "size_class"),
+        group=P2P_GROUP,
+    ),
+    Signal(
+        name="job:nccl_p2p_exec:median",
+        question="How long do Send and Recv take on the median GPU, waiting for the peer included?",
+        healthy="steady; a long Recv waits for its sender, a long Send for its receiver",
+        expr=_classed("max", f"quantile by ({_P2P_BUCKET}) (0.5, <p2p_exec>{{<clean>, <selector>}})", "p2p_operation"),
+        unit=Unit.MICROSECONDS,
+        labels=("<job>", "transport", "p2p_operation", "size_class"),
+        group=P2P_GROUP,
+    ),
+    Signal(
+        name="job:nccl_p2p_drop:ratio",
+        question="How far are Send and Recv below the bandwidth that this job is used to?",
+        healthy="around zero",
+        expr="""
+max by (<job>, transport) (
+  1 - job:nccl_p2p_busbw:max{size_class!="small"}
+  / (
+    quantile_over_time(0.5, job:nccl_p2p_busbw:max{size_class!="small"}[1h] offset <6 dumps>)
+    and
+    count_over_time(job:nccl_p2p_busbw:max{size_class!="small"}[1h] offset <6 dumps>) >= 10
+  )
+)
+unless on (<job>) job:nccl_dump_age:seconds > 3 * <dump>""",
+        unit=Unit.RATIO,
+        labels=("<job>", "transport"),
+        group=P2P_GROUP,
+    ),
+)

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The boards, one file each, in the order in which somebody walks through them."""
+
+from __future__ import annotations
+
+from dashgen.catalogue.dashboards import fleet, job, outliers, p2p, telemetry
+from dashgen.catalogue.dashboards.parts import cluster_variable
+from dashgen.model import Dashboard, Sensitivity
+
+__all__ = ["cluster_variable", "templates"]
+
+
+def templates(sensitivity: Sensitivity) -> tuple[Dashboard, ...]:
+    """All boards, with the thresholds of one tier drawn into their panels, placeholders still in place."""
+    return (
+        fleet.board(sensitivity),
+        job.board(sensitivity),
+        outliers.board(sensitivity),
+        p2p.board(sensitivity),
+        telemetry.board(sensitivity),
+    )

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Is a transport slower than this job knows it, since when and how much.
+
+Transport health is the best bus bandwidth of a peer group: the last arriver does not wait for anybody, so its time is
+pure transfer. The average over ranks, which other dashboards show, mixes waiting into bandwidth.
+"""
+
+from __future__ import annotations
+
+from dashgen.model import Signal, Unit
+
+GROUP = "nccl-detection"
+
+SIGNALS = (
+    Signal(
+        name="peer:nccl_busbw:best",
+        question="How fast is each kind of communicator when nobody waits?",
+        healthy="steady within a few percent for one message size and algorithm",
+        # Within a domain every node has its own communicators: the median node stands for the job, and
+        # node:nccl_nvlink:relative tells the nodes apart. With one rank per node, the GPUs of equal number form a
+        # communicator of their own (a rail): the slowest rail counts, it holds up all others.
+        expr="""
+quantile by (<job>, <peer>) (0.5,
+  max by (<job>, <peer>, <node>) (last_over_time(<busbw>{n_nodes="1", <judged>, <selector>}[<2 dumps>]))
+)
+or
+(
+  min by (<job>, <peer>) (
+    max by (<job>, <peer>, <gpu>) (last_over_time(<busbw>{n_nodes!="1", <judged>, <selector>}[<2 dumps>]))
+  )
+  and on (<job>, n_nodes, nranks) job:nccl_transport:info{transport="network"}
+)
+or
+max by (<job>, <peer>) (last_over_time(<busbw>{n_nodes!="1", <judged>, <selector>}[<2 dumps>]))""",
+        unit=Unit.GBPS,
+        labels=("<job>", "<peer>"),
+        group=GROUP,
+    ),
+    Signal(
+        name="peer:nccl_busbw:baseline",
+        question="What bandwidth is this kind of communicator used to?",
+        healthy="a slow line under the best bandwidth",
+        # Median of the healthy samples of the last hour, away from the window being judged (6 dumps), and only
+        # after 10 samples: a new message size has no baseline and so no verdict.
+        expr="""
+quantile_over_time(0.5, peer:nccl_busbw:healthy[1h] offset <6 dumps>)
+and
+count_over_time(peer:nccl_busbw:healthy[1h] offset <6 dumps>) >= 10""",
+        unit=Unit.GBPS,
+        labels=("<job>", "<peer>"),
+        group=GROUP,
+    ),
+    Signal(
+        name="job:nccl_busbw_drop:ratio",
+        question="How far is each collective below the bandwidth that this job is used to?",
+        healthy="around zero",
+        # The median over message sizes and algorithms, each against its own baseline. The baseline is remembered for
+        # six hours while none can be learnt. A frozen file is not judged: what it says is old.
+        expr="""
+quantile by (<job>, transport, collective) (0.5,
+  (1 - peer:nccl_busbw:best / last_over_time(peer:nccl_busbw:baseline[6h]))
+  * on (<job>, n_nodes, nranks) group_left (transport) job:nccl_transport:info
+)
+unless on (<job>) job:nccl_dump_age:seconds > 3 * <dump>""",
+        unit=Unit.RATIO,
+        labels=("<job>", "transport", "collective"),
+        group=GROUP,
+    ),
+    Signal(
+        name="job:nccl_busbw_noise:ratio",
+        question="How much does the bandwidth of each transport move on its own?",
+        healthy="a few percent; a noisy job needs a deeper drop before it is believed",
+        # 0.6745 makes the third quartile of a normal distribution its standard deviation; the floor of 2 % keeps a
+        # very quiet job from calling every ripple significant.
+        expr="""
+clamp_min(
+  max by (<job>, transport) (quantile_over_time(0.75, job:nccl_busbw_drop:ratio[1h] offset <6 dumps>)) / 0.6745,
+  0.02
+)""",
+        unit=Unit.RATIO,
+        labels=("<job>", "transport"),
+        group=GROUP,
+    ),
+    Signal(
+        name="job:nccl_degraded:depth",
+        question="How deep is each transport of the job in a degradation now?",
+        healthy="zero or a little below",
+        expr="max by (<job>, transport) (job:nccl_busbw_drop:ratio)",
+        unit=Unit.RATIO,
+        labels=("<job>", "transport"),
+        group=GROUP,
+    ),
+    Signal(
+        name="job:nccl_degraded:bool",
+        question="Is the job inside a degradation window?",
+        healthy="0",
+        # Opens on two dumps in a row that are both deep and significant, closes after two that are nearly healthy.
+        expr="""
+(
+  min_over_time(job:nccl_degraded:depth[<2 dumps - 1s>]) > bool 0.08
+) * (
+  job:nccl_degraded:depth > bool 3 * job:nccl_busbw_noise:ratio
+)
+> 0
+or
+(
+  last_over_time(job:nccl_degraded:bool[<3 dumps - 1s>]) == 1
+  unless
+  max_over_time(job:nccl_degraded:depth[<2 dumps - 1s>]) < 0.04
+)
+or
+0 * job:nccl_degraded:depth""",
+        unit=Unit.BOOL,
+        labels=("<job>", "transport"),
+        group=GROUP,
+    ),
+    Signal(
+        name="peer:nccl_busbw:healthy",
+        question="Which samples may teach a baseline?",
+        healthy="follows the best bandwidth, with gaps while degraded or frozen",
+        expr="""
+peer:nccl_busbw:best
+unless on (<job>, n_nodes, nranks)
+(job:nccl_transport:info and on (<job>, transport) job:nccl_degraded:bool == 1)
+unless on (<job>) job:nccl_dump_age:seconds > 3 * <dump>""",
+        unit=Unit.GBPS,
+        labels=("<job>", "<peer>"),
+        group=GROUP,
+    ),
+)

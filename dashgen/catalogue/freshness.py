@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is there, and how old is what we see: the ground that every verdict stands on.
+
+An idle or hung job's file is not rewritten, so its values stay as they were. Presence is never health.
+"""
+
+from __future__ import annotations
+
+from dashgen.model import Signal, Unit
+
+GROUP = "nccl-detection"
+
+SIGNALS = (
+    Signal(
+        name="node:nccl_gpus:count",
+        question="How many GPUs of each node report for the job?",
+        healthy="the number of GPUs that the job has on the node",
+        # The counters stay when an idle GPU's bandwidth lines disappear, so a hung job stays visible through them.
+        expr="""
+count by (<job>, <node>, <instance>) (
+  <branches>
+)""",
+        branches=(
+            ("", "group by (<job>, <node>, <instance>, <gpu>) (last_over_time(<exec>{<clean>, <selector>}[<2 dumps>]))"),
+            ("", "group by (<job>, <node>, <instance>, <gpu>) (last_over_time(<p2p_exec>{<clean>, <selector>}[<2 dumps>]))"),
+            ("counters", "group by (<job>, <node>, <instance>, <gpu>) (last_over_time(<collectives>{<selector>}[<2 dumps>]))"),
+        ),
+        join="or",
+        unit=Unit.COUNT,
+        labels=("<job>", "<node>", "<instance>"),
+        group=GROUP,
+    ),
+    Signal(
+        name="job:nccl_exec:max",
+        question="How long does the job's slowest collective take?",
+        healthy="moves a little with every dump; a flat line means that nothing new was written",
+        expr="max by (<job>) (<exec>{<clean>, <selector>})",
+        unit=Unit.MICROSECONDS,
+        labels=("<job>",),
+        group=GROUP,
+    ),
+    Signal(
+        name="job:nccl_collectives:rate",
+        question="How many collectives a second does the job complete?",
+        healthy="steady; zero for longer than a checkpoint is a stall",
+        expr="sum by (<job>) (rate(<collectives>{<selector>}[<3 dumps>]))",
+        unit=Unit.PER_SECOND,
+        labels=("<job>",),
+        group=GROUP,
+        companion="counters",
+    ),
+    Signal(
+        name="job:nccl_dump_age:seconds",
+        question="How long ago did any GPU of the job last report new communication?",
+        healthy="below two dump intervals",
+        # First the counters: with them files are rewritten although nothing happens. Then, where two jobs share a
+        # node and its newest file may be the other job's, the last change of a value. Else the newest file's age.
+        expr="<branches>",
+        branches=(
+            ("counters", "time() - max_over_time(timestamp(job:nccl_collectives:rate > 0)[1h:<1 dumps>])"),
+            (
+                "",
+                """
+(
+  time() - max_over_time(timestamp(changes(job:nccl_exec:max[<2 dumps - 1s>]) > 0)[1h:<1 dumps>])
+  and on (<job>)
+  (node:nccl_gpus:count and on (<instance>) count by (<instance>) (node:nccl_gpus:count) > 1)
+)""",
+            ),
+            (
+                "textfile",
+                """
+(
+  time() - max by (<job>) (
+    0 * node:nccl_gpus:count
+    + on (<instance>) group_left ()
+    max by (<instance>) (last_over_time(<mtime>{file=~"<textfile_regex>"}[5m]))
+  )
+)""",
+            ),
+        ),
+        unit=Unit.SECONDS,
+        labels=("<job>",),
+        group=GROUP,
+    ),
+)

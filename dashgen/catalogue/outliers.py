@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is late: the GPU or node that everybody else waits for.
+
+Execution time includes waiting for peers and ranks end together, so the late one has the SHORTEST time of its group.
+The slowest execution time is the earliest arriver and never to blame.
+"""
+
+from __future__ import annotations
+
+from dashgen.model import Signal, Unit
+
+GROUP = "nccl-detection"
+
+SIGNALS = (
+    Signal(
+        name="gpu:nccl_exec:relative",
+        question="How long does each GPU spend in collectives, relative to the median of its peers?",
+        healthy="near its own usual value, which a fixed position in the ring may put 20 % off 1",
+        # Sums weight each bucket by its time: the first synchronisation point absorbs the wait, the later ones look
+        # clean. Like is compared with like, within a domain also within the node, and never below four ranks.
+        expr="""
+sum by (<job>, <node>, <gpu>) (last_over_time(<exec>{nranks!~"[1-3]", <judged>, <selector>}[<3 dumps>]))
+/
+sum by (<job>, <node>, <gpu>) (
+  (last_over_time(<exec>{n_nodes="1", nranks!~"[1-3]", <judged>, <selector>}[<3 dumps>]) > bool 0)
+  * on (<job>, <peer>, <node>) group_left ()
+  quantile by (<job>, <peer>, <node>) (0.5,
+    last_over_time(<exec>{n_nodes="1", nranks!~"[1-3]", <judged>, <selector>}[<3 dumps>])
+  )
+  or
+  (last_over_time(<exec>{n_nodes!="1", nranks!~"[1-3]", <judged>, <selector>}[<3 dumps>]) > bool 0)
+  * on (<job>, <peer>) group_left ()
+  quantile by (<job>, <peer>) (0.5,
+    last_over_time(<exec>{n_nodes!="1", nranks!~"[1-3]", <judged>, <selector>}[<3 dumps>])
+  )
+)""",
+        unit=Unit.RATIO,
+        labels=("<job>", "<node>", "<gpu>"),
+        group=GROUP,
+    ),
+    Signal(
+        name="gpu:nccl_late_baseline:relative",
+        question="What relative time is a GPU that looks late used to?",
+        healthy="absent: only GPUs at least 10 % below their usual value have one",
+        # Kept as it was for as long as the GPU stays late, so that a long fault does not become the new normal.
+        expr="""
+(
+  last_over_time(gpu:nccl_late_baseline:relative[<3 dumps - 1s>])
+  or
+  (
+    quantile_over_time(0.5, gpu:nccl_exec:relative[1h] offset <10 dumps>)
+    and
+    count_over_time(gpu:nccl_exec:relative[1h] offset <10 dumps>) >= 10
+  )
+)
+> gpu:nccl_exec:relative / 0.9
+unless on (<job>) job:nccl_dump_age:seconds > 3 * <dump>""",
+        unit=Unit.RATIO,
+        labels=("<job>", "<node>", "<gpu>"),
+        group=GROUP,
+    ),
+    Signal(
+        name="gpu:nccl_late:ratio",
+        question="Which GPU arrives late, so that its peers wait for it?",
+        healthy="absent; a late GPU shows how far its time fell below its usual share (lower is later)",
+        expr="gpu:nccl_exec:relative / gpu:nccl_late_baseline:relative",
+        unit=Unit.RATIO,
+        labels=("<job>", "<node>", "<gpu>"),
+        group=GROUP,
+    ),
+    Signal(
+        name="node:nccl_late:ratio",
+        question="Which node arrives late with all of its GPUs?",
+        healthy="absent; present only where at least three quarters of a node's GPUs are late, and alike",
+        # One late GPU makes its mates wait inside the node, so they look late to other nodes; but never as late as it.
+        expr="""
+quantile by (<job>, <node>) (0.5, gpu:nccl_late:ratio)
+and
+count by (<job>, <node>) (gpu:nccl_late:ratio)
+>= 0.75 * count by (<job>, <node>) (gpu:nccl_exec:relative)
+and
+min by (<job>, <node>) (gpu:nccl_late:ratio)
+>= 0.8 * quantile by (<job>, <node>) (0.5, gpu:nccl_late:ratio)""",
+        unit=Unit.RATIO,
+        labels=("<job>", "<node>"),
+        group=GROUP,
+    ),
+    Signal(
+        name="node:nccl_nvlink:relative",
+        question="How fast is each node inside its domain, relative to the job's other nodes?",
+        healthy="near 1",
+        expr="""
+avg by (<job>, <node>) (
+  max by (<job>, <peer>, <node>) (last_over_time(<busbw>{n_nodes="1", <judged>, <selector>}[<2 dumps>]))
+  / on (<job>, <peer>) group_left ()
+  peer:nccl_busbw:best{n_nodes="1"}
+)""",
+        unit=Unit.RATIO,
+        labels=("<job>", "<node>"),
+        group=GROUP,
+    ),
+    Signal(
+        name="node:nccl_nvlink_drop:ratio",
+        question="Which node's links inside the domain are slower than they were?",
+        healthy="absent or below 5 %",
+        expr="""
+1 - node:nccl_nvlink:relative
+/ (
+  quantile_over_time(0.5, node:nccl_nvlink:relative[2h] offset <6 dumps>)
+  and
+  count_over_time(node:nccl_nvlink:relative[2h] offset <6 dumps>) >= 10
+)
+> 0.05
+unless on (<job>) job:nccl_dump_age:seconds > 3 * <dump>""",
+        unit=Unit.RATIO,
+        labels=("<job>", "<node>"),
+        group=GROUP,
+    ),
+    Signal(
+        name="job:nccl_skew:ratio",
+        question="How unevenly do the job's GPUs arrive at its collectives?",
+        healthy="steady; growth means that somebody arrives later than before",
+        expr="""
+sum by (<job>, transport) (
+  quantile by (<job>, <peer>) (0.5, last_over_time(<exec>{<judged>, <selector>}[<2 dumps>]))
+  * on (<job>, n_nodes, nranks) group_left (transport) job:nccl_transport:info
+)
+/
+sum by (<job>, transport) (
+  min by (<job>, <peer>) (last_over_time(<exec>{<judged>, <selector>}[<2 dumps>]))
+  * on (<job>, n_nodes, nranks) group_left (transport) job:nccl_transport:info
+)""",
+        unit=Unit.RATIO,
+        labels=("<job>", "transport"),
+        group=GROUP,
+    ),
+    Signal(
+        name="job:nccl_skew_growth:ratio",
+        question="Has the unevenness of the job's GPUs grown?",
+        healthy="around 1",
+        expr="job:nccl_skew:ratio / quantile_over_time(0.5, job:nccl_skew:ratio[1h] offset <10 dumps>)",
+        unit=Unit.RATIO,
+        labels=("<job>", "transport"),
+        group=GROUP,
+    ),
+)

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Has the job stopped: hung, ended, killed, checkpointing and blind are five things, and only the first one pages.
+
+PyTorch's heartbeat monitor aborts after 480 s and its watchdog after 600 s: a page is useful only well before.
+"""
+
+from __future__ import annotations
+
+from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit
+
+GROUP = "nccl-detection"
+
+_NODES = "group by (<job>, <node>) (node:nccl_gpus:count)\n  * on (<node>) group_left ()"
+
+
+def _host(operation: str, metric: str) -> str:
+    """A DCGM series by host, called as Inspector calls the node."""
+    return f'label_replace(\n  {operation} by (<dcgm_host>) (<{metric}>),\n  "<node>", "$1", "<dcgm_host>", "(.+)"\n)'
+
+
+SIGNALS = (
+    Signal(
+        name="node:dcgm_gpu_util:max",
+        question="Does any GPU of the node run a kernel?",
+        healthy="near 100 for a training job; a hung collective spins and reads 100 as well",
+        expr=_host("max", "gpu_util"),
+        unit=Unit.PERCENT,
+        labels=("<node>",),
+        group=GROUP,
+        companion="dcgm",
+    ),
+    Signal(
+        name="node:dcgm_memory_used:max",
+        question="How much GPU memory is in use on the node?",
+        healthy="steady while a process lives; a dead process gives it back",
+        expr=_host("max", "memory_used"),
+        unit=Unit.COUNT,
+        labels=("<node>",),
+        group=GROUP,
+        companion="dcgm",
+    ),
+    Signal(
+        name="job:dcgm_gpu_util:max",
+        question="Does any GPU of the job's nodes run a kernel?",
+        healthy="near 100 while the job works",
+        expr=f"max by (<job>) (\n  {_NODES} node:dcgm_gpu_util:max\n)",
+        unit=Unit.PERCENT,
+        labels=("<job>",),
+        group=GROUP,
+        companion="dcgm",
+    ),
+    Signal(
+        name="job:dcgm_tensor_active:max",
+        question="Do tensor cores work anywhere on the job's nodes?",
+        healthy="well above zero while the job works, about zero while a collective spins",
+        expr=f"max by (<job>) (\n  {_NODES} node:dcgm_tensor_active:avg\n)",
+        unit=Unit.RATIO,
+        labels=("<job>",),
+        group=GROUP,
+        companion="dcgm",
+    ),
+    Signal(
+        name="job:dcgm_memory_kept:ratio",
+        question="Do the job's processes still hold their GPU memory?",
+        healthy="1; a killed job falls to about zero",
+        expr=f"""
+max by (<job>) (
+  {_NODES}
+  (node:dcgm_memory_used:max / max_over_time(node:dcgm_memory_used:max[30m]))
+)""",
+        unit=Unit.RATIO,
+        labels=("<job>",),
+        group=GROUP,
+        companion="dcgm",
+    ),
+    Signal(
+        name="job:nccl_quiet:seconds",
+        question="How long has the job been quiet, and do its processes still live?",
+        healthy="below two dump intervals",
+        # spinning: kernels run and tensor cores rest, as in a hung collective. working: tensor cores are busy, only the
+        # dumps have stopped. idle: nothing runs but the processes are there. gone: nothing is there. none: nobody
+        # can tell.
+        expr="<branches>",
+        branches=(
+            (
+                "slurm",
+                """
+label_replace(
+  job:nccl_dump_age:seconds
+  unless on (<job>) label_replace(<job_info>{<slurm_state>=~"<slurm_running>"}, "<job>", "$1", "<slurm_id>", "(.+)")
+  and on (<job>) label_replace(<job_info>, "<job>", "$1", "<slurm_id>", "(.+)"),
+  "evidence", "gone", "", ""
+)""",
+            ),
+            (
+                "dcgm",
+                """
+label_replace(
+  job:nccl_dump_age:seconds and on (<job>) job:dcgm_tensor_active:max > 0.05,
+  "evidence", "working", "", ""
+)""",
+            ),
+            (
+                "dcgm",
+                """
+label_replace(
+  job:nccl_dump_age:seconds and on (<job>) job:dcgm_gpu_util:max > 90,
+  "evidence", "spinning", "", ""
+)""",
+            ),
+            (
+                "slurm",
+                """
+label_replace(
+  job:nccl_dump_age:seconds
+  and on (<job>) label_replace(<job_info>{<slurm_state>=~"<slurm_running>"}, "<job>", "$1", "<slurm_id>", "(.+)"),
+  "evidence", "idle", "", ""
+)""",
+            ),
+            (
+                "dcgm",
+                """
+label_replace(
+  job:nccl_dump_age:seconds and on (<job>) job:dcgm_memory_kept:ratio > 0.5,
+  "evidence", "idle", "", ""
+)""",
+            ),
+            (
+                "dcgm",
+                """
+label_replace(
+  job:nccl_dump_age:seconds and on (<job>) job:dcgm_gpu_util:max,
+  "evidence", "gone", "", ""
+)""",
+            ),
+            ("", 'label_replace(job:nccl_dump_age:seconds, "evidence", "none", "", "")'),
+        ),
+        unit=Unit.SECONDS,
+        labels=("<job>", "evidence"),
+        group=GROUP,
+    ),
+)
+
+_TOLD = (
+    "Hung: files old, processes alive, GPUs at 100 % (kernels spin) or 0 % (waiting before the kernel).",
+    "Ended: Inspector removes its files; the job is gone from the boards.",
+    "Killed: files stay and age, GPU memory is free, the scheduler does not know the job as running.",
+    "Checkpoint or evaluation: GPUs idle for one to three minutes, then dumps go on.",
+    "Dump thread dead (disk full, permission): files old, tensor cores busy. The job is fine, we are blind.",
+    "Exporter gone: the series are gone, not old; NcclNodeTelemetryLost says so.",
+)
+
+ALERTS = (
+    Alert(
+        name="NcclJobStalled",
+        kind="stall",
+        signal="job:nccl_quiet:seconds",
+        # A file that has been old for an hour belongs to a job that the watchdog has long ended.
+        expr="""
+(
+  job:nccl_quiet:seconds{evidence="spinning"} > <threshold> * <dump>
+  or
+  job:nccl_quiet:seconds{evidence=~"idle|none"} > <blind> * <dump>
+)
+< 3600""",
+        summary="Job {{ $labels.<job_label> }} has stopped communicating.",
+        description="No GPU of job {{ $labels.<job_label> }} has reported new communication for "
+        "{{ $value | humanizeDuration }} (GPU evidence: {{ $labels.evidence }}). PyTorch aborts a hung job after 8 to 10 "
+        "minutes: collect evidence now. Look first whether the processes live, then compare the last opCount of all ranks.",
+        tiers={
+            Sensitivity.LOW: Tier(threshold=7, dumps=1, severity=Severity.CRITICAL, hold=2, extra={"blind": 10}),
+            Sensitivity.MEDIUM: Tier(threshold=4, dumps=1, severity=Severity.CRITICAL, hold=2, extra={"blind": 8}),
+            Sensitivity.HIGH: Tier(threshold=2.5, dumps=0, severity=Severity.CRITICAL, hold=2, extra={"blind": 8}),
+        },
+        sources="PyTorch's heartbeat monitor aborts after 480 s; checkpoint pauses last 60 to 180 s, and a dump is up to "
+        "30 s old when the pause begins.",
+        dashboard="job",
+        runbook=Runbook(
+            meaning="Every file of the job has stopped changing although its processes seem to live: a hung collective, "
+            "usually one rank that is one operation behind.",
+            look_first=(
+                "Is it alive? `scontrol show job`, `ps`, `nvidia-smi` on one node: 100 % utilisation does not mean work.",
+                "Compare the last opCount of every rank in the NCCL log; the rank that is behind is the one to look at.",
+                "Dump PyTorch's Flight Recorder before the watchdog kills the processes.",
+            ),
+            tell_apart=_TOLD,
+            act=(
+                "Collect stacks (py-spy dump) of the rank that is behind, then restart from the checkpoint without its node.",
+                "A collective inside `if rank == 0:` hangs for ever and silently: look at the code of the last change.",
+            ),
+        ),
+    ),
+    Alert(
+        name="NcclJobQuiet",
+        kind="stall",
+        signal="job:nccl_quiet:seconds",
+        expr="""
+job:nccl_quiet:seconds{evidence=~"spinning|idle|none"} > <threshold> * <dump>
+< 3600""",
+        summary="Job {{ $labels.<job_label> }} has been quiet for some time.",
+        description="No GPU of job {{ $labels.<job_label> }} has reported new communication for "
+        "{{ $value | humanizeDuration }} (GPU evidence: {{ $labels.evidence }}). A checkpoint or an evaluation looks the same "
+        "for up to three minutes. Look first at the job board.",
+        tiers={Sensitivity.HIGH: Tier(threshold=4, dumps=0, severity=Severity.INFO, hold=0)},
+        sources="Four dumps: one more than a scrape gap and a late dump together can explain.",
+        dashboard="job",
+        runbook=Runbook(
+            meaning="The job has stopped reporting communication. Most often it writes a checkpoint or evaluates.",
+            look_first=("Wait for NcclJobStalled, or look whether the job's log goes on.",),
+            tell_apart=_TOLD,
+        ),
+    ),
+    Alert(
+        name="NcclStaleFiles",
+        kind="telemetry",
+        signal="job:nccl_quiet:seconds",
+        expr='job:nccl_quiet:seconds{evidence="gone"} > <threshold> * <dump>',
+        summary="Job {{ $labels.<job_label> }} is gone but its metric files are still exported.",
+        description="The files of job {{ $labels.<job_label> }} are {{ $value | humanizeDuration }} old and its GPUs are idle: "
+        "the job was killed and left them. Nobody needs to get up. Remove the files, best in the scheduler's epilog.",
+        tiers={
+            Sensitivity.MEDIUM: Tier(threshold=40, dumps=0, severity=Severity.INFO),
+            Sensitivity.HIGH: Tier(threshold=20, dumps=0, severity=Severity.INFO),
+        },
+        sources="Twenty dumps are the ten minutes after which PyTorch's watchdog has ended any hung job.",
+        dashboard="telemetry",
+        runbook=Runbook(
+            meaning="A process that is killed does not remove its textfiles; node_exporter goes on exporting the last values.",
+            look_first=("Does the scheduler still know the job?",),
+            tell_apart=_TOLD,
+            act=("Remove `nccl_inspector_metrics_<uuid>.prom` of the job's GPUs in the scheduler's epilog.",),
+        ),
+    ),
+    Alert(
+        name="NcclTelemetryFrozen",
+        kind="telemetry",
+        signal="job:nccl_quiet:seconds",
+        expr='job:nccl_quiet:seconds{evidence="working"} > <threshold> * <dump>',
+        summary="Job {{ $labels.<job_label> }} computes but reports no communication.",
+        description="The files of job {{ $labels.<job_label> }} are {{ $value | humanizeDuration }} old while its tensor cores "
+        "work: it communicates in a way that Inspector does not see, or the dump thread died (disk full, permission). "
+        "No verdict about this job is possible. Look first at free space and rights of the dump directory.",
+        tiers={
+            Sensitivity.MEDIUM: Tier(threshold=20, dumps=0, severity=Severity.WARNING),
+            Sensitivity.HIGH: Tier(threshold=12, dumps=0, severity=Severity.WARNING),
+        },
+        sources="Evaluation phases without tracked communication last minutes; twelve dumps are six of them.",
+        dashboard="telemetry",
+        runbook=Runbook(
+            meaning="Inspector's dump thread ends for good after a write error, and the job runs on unseen.",
+            look_first=("Free space and permissions of the dump directory; the job's log with NCCL_DEBUG_SUBSYS=PROFILE.",),
+            tell_apart=_TOLD,
+        ),
+    ),
+)

@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turns one panel of the model into Grafana JSON, whatever its type.
+
+Every panel is built with grafanalib. What grafanalib cannot say (spans in milliseconds, heatmap options, data links) is
+laid over its output, and dashgen.modernise brings the result to the current schema.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from grafanalib import core
+
+from dashgen.model import Panel, PanelType, Unit
+from dashgen.modernise import Json, overlay, plain
+
+PALETTE: Mapping[str, str] = MappingProxyType(
+    {
+        "ok": "#009E73",
+        "warn": "#E69F00",
+        "bad": "#D55E00",
+        "info": "#56B4E9",
+        "nvlink": "#0072B2",
+        "network": "#CC79A7",
+        "mixed": "#F0E442",
+        "neutral": "#999999",
+    }
+)
+"""Colours by role, safe for the colour-blind: Okabe and Ito, Color Universal Design (2008), and a grey."""
+
+TRANSPORTS = ("nvlink", "network", "mixed")
+
+_LEGEND_CALCS = ["lastNotNull", "min", "max"]
+_LINKED_FIELD = re.compile(r"\$\{__data\.fields\.(\w+)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Style:
+    """What all boards of a site share.
+
+    ``span_nulls_ms`` is the longest gap that a line may cross: at least two dumps, since one late dump is no outage.
+    ``min_interval`` is the dump interval, because a finer step would draw every dump several times. ``datasource`` is
+    the name of the data source variable; ``folder`` is for the targets, as dashboard JSON does not know its folder.
+    """
+
+    uid_prefix: str = "dashgen-nccl-"
+    title_prefix: str = "NCCL / "
+    tags: tuple[str, ...] = ("nccl",)
+    datasource: str = "datasource"
+    datasource_regex: str = ""
+    datasource_default: str = ""
+    folder: str = "NCCL"
+    refresh: str = "30s"
+    timezone: str = "browser"
+    min_interval: str = "30s"
+    span_nulls_ms: int = 90_000
+    editable: bool = False
+    job_variable: str = "job"
+    job_label: str = "slurm_job_id"
+
+    @property
+    def source(self) -> Json:
+        """A reference to whatever data source the reader has chosen."""
+        return {"type": "prometheus", "uid": f"${{{self.datasource}}}"}
+
+
+def build(panel: Panel, style: Style) -> Json:
+    """One panel of any type, without its place in the grid."""
+    raw, patch = _BUILDERS[panel.type](panel, style)
+    return overlay(plain(raw), patch)
+
+
+def _common(panel: Panel, style: Style) -> Json:
+    return {
+        "title": panel.title,
+        "description": panel.description,
+        "dataSource": style.source,
+        "targets": [_target(panel, index, style) for index in range(len(panel.queries))],
+        "thresholds": _thresholds(panel),
+    }
+
+
+def _target(panel: Panel, index: int, style: Style) -> core.Target:
+    query = panel.queries[index]
+    table = panel.type == "table"
+    return core.Target(
+        expr=query.expr,
+        legendFormat=query.legend or "__auto",
+        format="table" if table else "time_series",
+        instant=query.instant or table,
+        interval=style.min_interval,
+        refId=string.ascii_uppercase[index],
+        datasource=style.source,
+    )
+
+
+def _thresholds(panel: Panel) -> list[core.Threshold]:
+    """Steps of value and colour; the first one is the base and has no value."""
+    steps = panel.steps or ((None, "info"),)
+    if steps[0][0] is not None or None in [value for value, _ in steps[1:]]:
+        raise ValueError(f"{panel.title}: the first threshold step, and no other, has the value None")
+    return [core.Threshold(_colour(panel, role), index, float(value or 0)) for index, (value, role) in enumerate(steps)]
+
+
+def _colour(panel: Panel, role: str) -> str:
+    if role not in PALETTE:
+        raise ValueError(f"{panel.title}: there is no colour role {role}; use one of {', '.join(PALETTE)}")
+    return PALETTE[role]
+
+
+def _mappings(panel: Panel) -> list[Json]:
+    if not panel.states:
+        return []
+    options = {
+        str(value): {"text": name, "color": _colour(panel, role), "index": index}
+        for index, (value, (name, role)) in enumerate(panel.states.items())
+    }
+    return [{"type": "value", "options": options}]
+
+
+def _defaults(panel: Panel, custom: Mapping[str, object] | None = None) -> Json:
+    """The field configuration that grafanalib takes as integers, or not at all."""
+    return {
+        "unit": panel.unit.value,
+        "decimals": panel.decimals,
+        "min": panel.minimum,
+        "max": panel.maximum,
+        "noValue": panel.no_value,
+        "mappings": _mappings(panel),
+        "links": _data_links(panel),
+        "custom": custom,
+    }
+
+
+def _data_links(panel: Panel) -> list[Json] | None:
+    return [{"title": title, "url": url, "targetBlank": False} for title, url in panel.links.items()] or None
+
+
+def _transport_colours(panel: Panel) -> list[Json]:
+    """The colour of a transport, the same on every board; shades where one transport has several series."""
+    legends = {query.legend.strip() for query in panel.queries}
+    coloured = panel.states or (panel.steps and panel.type != "timeseries")  # there the value chooses the colour
+    if coloured or not any(word in legend for legend in legends for word in ("transport", *TRANSPORTS)):
+        return []
+    mode = "fixed" if legends <= {"{{transport}}", *TRANSPORTS} else "shades"
+    return [
+        _override("byRegexp", f"/^{transport}\\b/", color={"mode": mode, "fixedColor": PALETTE[transport]})
+        for transport in TRANSPORTS
+    ]
+
+
+def _override(matcher: str, options: str, **properties: object) -> Json:
+    return {
+        "matcher": {"id": matcher, "options": options},
+        "properties": [{"id": key.replace("__", "."), "value": value} for key, value in properties.items()],
+    }
+
+
+def _time_series(panel: Panel, style: Style) -> tuple[core.Panel, Json]:
+    raw = core.TimeSeries(
+        **_common(panel, style),
+        lineWidth=2,
+        showPoints="auto",  # a lone sample between two gaps is drawn, not lost
+        legendDisplayMode="table",
+        legendPlacement="bottom",
+        legendCalcs=_LEGEND_CALCS,
+        tooltipMode="multi",
+        tooltipSort="desc",
+        thresholdsStyleMode="dashed" if panel.steps else "off",
+        overrides=_transport_colours(panel),
+    )
+    custom = {"spanNulls": style.span_nulls_ms, "stacking": {"group": "A", "mode": "none"}}
+    return raw, {"fieldConfig": {"defaults": _defaults(panel, custom)}}
+
+
+def _reduce() -> Json:
+    return {"calcs": ["lastNotNull"], "fields": "", "values": False}
+
+
+def _stat(panel: Panel, style: Style) -> tuple[core.Panel, Json]:
+    instant = all(query.instant for query in panel.queries)
+    raw = core.Stat(
+        **_common(panel, style),
+        colorMode="background" if panel.steps or panel.states else "none",
+        graphMode="none" if instant or panel.states else "area",
+        reduceCalc="lastNotNull",
+        overrides=_transport_colours(panel),
+    )
+    return raw, {"fieldConfig": {"defaults": {**_defaults(panel), "color": {"mode": "thresholds"}}}}
+
+
+def _bar_gauge(panel: Panel, style: Style) -> tuple[core.Panel, Json]:
+    raw = core.BarGauge(
+        **_common(panel, style),
+        calc="lastNotNull",
+        format=panel.unit.value,
+        min=panel.minimum,
+        max=panel.maximum,
+        decimals=panel.decimals,
+        displayMode=core.GAUGE_DISPLAY_MODE_BASIC,
+    )
+    return raw, {"fieldConfig": {"defaults": _defaults(panel), "overrides": _transport_colours(panel)}}
+
+
+def _state_timeline(panel: Panel, style: Style) -> tuple[core.Panel, Json]:
+    raw = core.StateTimeline(**_common(panel, style), fillOpacity=80, showValue="auto", tooltipMode="single")
+    custom = {"spanNulls": style.span_nulls_ms}
+    return raw, {"fieldConfig": {"defaults": _defaults(panel, custom)}}
+
+
+def _heatmap(panel: Panel, style: Style) -> tuple[core.Panel, Json]:
+    """One row per series, time to the right, the value as colour: a bad node is a stripe."""
+    cells = {"unit": panel.unit.value, "decimals": panel.decimals}
+    scale = {"min": panel.minimum, "max": panel.maximum}
+    options: Json = {
+        "calculate": False,
+        "cellGap": 1,
+        "cellValues": {key: value for key, value in cells.items() if value is not None},
+        # Cividis was made to look the same with and without red-green colour blindness (Nuñez et al., 2018).
+        "color": {
+            "mode": "scheme",
+            "scheme": "Cividis",
+            "fill": PALETTE["warn"],
+            "scale": "exponential",
+            "exponent": 0.5,
+            "steps": 64,
+            "reverse": False,
+            **{key: value for key, value in scale.items() if value is not None},
+        },
+        "exemplars": {"color": PALETTE["bad"]},
+        "filterValues": {"le": -1e9},  # Grafana's default hides zeros, and a zero is an answer
+        "legend": {"show": True},
+        "rowsFrame": {"layout": "auto", "value": panel.title},
+        "showValue": "never",
+        "tooltip": {"mode": "single", "showColorScale": True, "yHistogram": False},
+        "yAxis": {"axisPlacement": "left", "reverse": True},  # the first name on top, as in a list
+    }
+    raw = core.Heatmap(**_common(panel, style))
+    custom = {"hideFrom": {"legend": False, "tooltip": False, "viz": False}, "scaleDistribution": {"type": "linear"}}
+    return raw, {"fieldConfig": {"defaults": _defaults(panel, custom)}, "options": options}
+
+
+def _text(panel: Panel, style: Style) -> tuple[core.Panel, Json]:
+    """The description as Markdown in the panel itself."""
+    return core.Text(title=panel.title, content=panel.description), {}
+
+
+# Tables: one line per thing, joined from instant queries.
+
+
+def _table(panel: Panel, style: Style) -> tuple[core.Panel, Json]:
+    columns = {_column(panel, name): title for name, title in panel.columns.items()}
+    raw = core.Table(
+        **_common(panel, style),
+        filterable=True,
+        displayMode="auto",
+        overrides=_column_overrides(panel, columns),
+        transformations=_transformations(panel, columns),
+    )
+    # Mappings and links are the columns' own: a GPU called 1 is not a state.
+    defaults = {**_defaults(panel), "mappings": [], **({"links": None} if columns else {})}
+    return raw, {"fieldConfig": {"defaults": defaults}, "options": {"cellHeight": "sm"}}
+
+
+def _column(panel: Panel, name: str) -> str:
+    """The name that Grafana gives a value column: with the query's letter only if there are several queries."""
+    if len(panel.queries) == 1:
+        return "Value" if name == "Value #A" else name
+    return "Value #A" if name == "Value" else name
+
+
+def _transformations(panel: Panel, columns: Mapping[str, str]) -> list[Json]:
+    """Keep the listed columns, join the queries on the labels that are left, then name and order the columns.
+
+    Filtering comes first: a label that only one query has would otherwise keep the lines apart.
+    """
+    merge = [{"id": "merge", "options": {}}] if len(panel.queries) > 1 else []
+    if not columns:
+        return [*merge, {"id": "organize", "options": {"excludeByName": {"Time": True}}}]
+    keep = {"id": "filterFieldsByName", "options": {"include": {"names": list(columns)}}}
+    order = {name: index for index, name in enumerate(columns)}
+    options = {"excludeByName": {}, "indexByName": order, "renameByName": dict(columns)}
+    return [keep, *merge, {"id": "organize", "options": options}]
+
+
+def _column_overrides(panel: Panel, columns: Mapping[str, str]) -> list[Json]:
+    """Units per column, colours on the values in the panel's own unit, links on the column they speak of."""
+    units = {_column(panel, name): unit for name, unit in panel.column_units.items()}
+    overrides = [_unit(columns.get(name, name), unit) for name, unit in units.items()]
+    if panel.steps or panel.states:
+        cell = {"type": "color-background", "mode": "basic"}
+        overrides += [
+            _override(
+                "byName", title, custom__cellOptions=cell, **({"mappings": _mappings(panel)} if panel.states else {})
+            )
+            for name, title in columns.items()
+            if name.startswith("Value") and name not in units and title not in units
+        ]
+    if panel.links and columns:
+        overrides.append(_override("byName", columns[_linked_column(panel, columns)], links=_data_links(panel)))
+    return overrides
+
+
+def _unit(title: str, unit: Unit) -> Json:
+    return _override("byName", title, unit=unit.value)
+
+
+def _linked_column(panel: Panel, columns: Mapping[str, str]) -> str:
+    fields = [field for url in panel.links.values() for field in _LINKED_FIELD.findall(url)]
+    for field in fields:
+        if field not in columns:
+            raise ValueError(f"{panel.title}: a link reads the column {field}, which the table does not show")
+    return fields[0] if fields else next(iter(columns))
+
+
+_BUILDERS: Mapping[PanelType, Callable[[Panel, Style], tuple[core.Panel, Json]]] = {
+    "timeseries": _time_series,
+    "stat": _stat,
+    "table": _table,
+    "heatmap": _heatmap,
+    "state-timeline": _state_timeline,
+    "bargauge": _bar_gauge,
+    "text": _text,
+}

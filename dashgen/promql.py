@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a PromQL expression reads and which labels its result can have, found without running it.
+
+promql-parser builds the tree. Its printer does not escape label values, so nothing here turns a tree back into text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import promql_parser as ast
+
+Tree = Any
+"""A node of promql-parser, which has no type stubs."""
+
+VARIABLE_WINDOW = timedelta(seconds=4321)
+"""Stands for any duration that Grafana fills in; nobody writes such a window by hand."""
+
+VARIABLE_NAME = "grafana_variable"
+"""Stands for a name that Grafana fills in; a result that has this label can have any."""
+
+_TOKENS = re.compile(
+    r"""(?P<text>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`[^`]*`)"""
+    r"""|(?P<window>\[[^\]]*\]|\boffset\s+\$\{?\w+\}?)"""
+    r"""|(?P<variable>\$\{\w+(?::\w+)?\}|\$[A-Za-z_]\w*)"""
+)
+_VARIABLE = re.compile(r"\$\{\w+(?::\w+)?\}|\$[A-Za-z_]\w*")
+
+
+class Matcher(NamedTuple):
+    """One label matcher of a selector, ``op`` as written."""
+
+    label: str
+    op: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Selector:
+    """What an expression reads: a series name, empty where only matchers tell, and the other matchers."""
+
+    name: str
+    matchers: tuple[Matcher, ...]
+
+
+def parse(expr: str) -> Tree:
+    """The tree of an expression in which Grafana variables and macros may stand; ValueError when it is not PromQL.
+
+    A variable outside quotes can be a number or a name: whatever of the two makes sense is taken.
+    """
+    try:
+        return ast.parse(_filled(expr, "1"))
+    except ValueError:
+        if not _VARIABLE.search(expr):
+            raise
+        return ast.parse(_filled(expr, VARIABLE_NAME))
+
+
+def _filled(expr: str, variable: str) -> str:
+    def fill(match: re.Match[str]) -> str:
+        if match["text"]:
+            return match["text"]
+        if match["window"]:
+            return _VARIABLE.sub(f"{int(VARIABLE_WINDOW.total_seconds())}s", match["window"])
+        return variable
+
+    return _TOKENS.sub(fill, expr)
+
+
+def nodes(tree: Tree) -> Iterator[Tree]:
+    """The tree and everything in it."""
+    found: list[Tree] = []
+    ast.walk(tree, pre_visit=found.append)
+    return iter(found)
+
+
+def selectors(tree: Tree) -> tuple[Selector, ...]:
+    """Everything that an expression reads, in the order in which it is written."""
+    return tuple(dict.fromkeys(_selector(node) for node in nodes(tree) if isinstance(node, ast.VectorSelector)))
+
+
+def _selector(node: Tree) -> Selector:
+    matchers = tuple(Matcher(each.name, _OPERATORS[str(each.op)], each.value) for each in node.matchers.matchers)
+    named = [each.value for each in matchers if each.label == "__name__" and each.op == "="]
+    return Selector(node.name or "".join(named), tuple(each for each in matchers if each.label != "__name__"))
+
+
+_OPERATORS = {"MatchOp.Equal": "=", "MatchOp.NotEqual": "!=", "MatchOp.Re": "=~", "MatchOp.NotRe": "!~"}
+
+
+@dataclass(frozen=True)
+class Labels:
+    """A set of label names: the named ones, or all but the named ones."""
+
+    names: frozenset[str]
+    all_but: bool = False
+
+    def __contains__(self, label: object) -> bool:
+        return (label in self.names) != self.all_but
+
+    def keep(self, labels: Iterable[str]) -> Labels:
+        """Those of the given labels that are in the set."""
+        return Labels(frozenset(label for label in labels if label in self))
+
+    def drop(self, labels: Iterable[str]) -> Labels:
+        """The set without the given labels."""
+        gone = frozenset(labels)
+        return Labels(self.names | gone if self.all_but else self.names - gone, self.all_but)
+
+    def add(self, labels: Iterable[str]) -> Labels:
+        """The set with the given labels."""
+        new = frozenset(labels)
+        return Labels(self.names - new if self.all_but else self.names | new, self.all_but)
+
+    def either(self, other: Labels) -> Labels:
+        """What is in one set or the other."""
+        if not other.all_but:
+            return self.add(other.names)
+        return other.add(self.names) if not self.all_but else Labels(self.names & other.names, True)
+
+    def both(self, other: Labels) -> Labels:
+        """What is in both sets."""
+        return other.keep(self.names) if not self.all_but else other.drop(self.names)
+
+
+EVERY = Labels(frozenset(), all_but=True)
+NONE = Labels(frozenset())
+
+
+def labels(tree: Tree) -> Labels:
+    """The labels that a result can have, as far as the expression alone tells."""
+    for kind, rule in _LABELS.items():
+        if isinstance(tree, kind):
+            return rule(tree)
+    return EVERY
+
+
+def _inner(tree: Tree) -> Labels:
+    return labels(tree.expr)
+
+
+def _aggregate(tree: Tree) -> Labels:
+    inner = labels(tree.expr)
+    if str(tree.op) in ("topk", "bottomk", "limitk", "limit_ratio"):
+        return inner
+    kept = NONE
+    if tree.modifier is not None:
+        by = tree.modifier.type == ast.AggModifierType.By
+        kept = inner.keep(tree.modifier.labels) if by else inner.drop(tree.modifier.labels)
+    return kept.add([tree.param.val]) if str(tree.op) == "count_values" else kept
+
+
+def _call(tree: Tree) -> Labels:
+    name, arguments = tree.func.name, tree.args
+    if name in ("label_replace", "label_join"):
+        return labels(arguments[0]).add([arguments[1].val])
+    if name in ("histogram_quantile", "histogram_fraction"):
+        return labels(arguments[-1]).drop(["le"])
+    if name == "info":
+        return EVERY
+    series = [each for each in arguments if not (_is_scalar(each) or isinstance(each, ast.StringLiteral))]
+    return labels(series[0]) if series else NONE
+
+
+def _is_scalar(tree: Tree) -> bool:
+    if isinstance(tree, ast.ParenExpr | ast.UnaryExpr):
+        return _is_scalar(tree.expr)
+    if isinstance(tree, ast.BinaryExpr):
+        return _is_scalar(tree.lhs) and _is_scalar(tree.rhs)
+    if isinstance(tree, ast.Call):
+        return bool(tree.func.return_type == ast.ValueType.Scalar)
+    return isinstance(tree, ast.NumberLiteral)
+
+
+def _binary(tree: Tree) -> Labels:
+    """Prometheus' matching: ``on`` keeps its labels, ``ignoring`` drops them, a grouping keeps the many side's."""
+    left, right = labels(tree.lhs), labels(tree.rhs)
+    if _is_scalar(tree.lhs) or _is_scalar(tree.rhs):
+        return right if _is_scalar(tree.lhs) else left
+    operator = str(tree.op)
+    if operator in ("and", "unless"):
+        return left
+    if operator == "or":
+        return left.either(right)
+    modifier = tree.modifier
+    if modifier is not None and modifier.card in (_MANY_TO_ONE, _ONE_TO_MANY):
+        many, one = (left, right) if modifier.card == _MANY_TO_ONE else (right, left)
+        return many.add(one.keep(modifier.group_labels or []).names)
+    if modifier is None or modifier.matching is None:
+        return left.both(right)
+    on = modifier.matching.type == ast.LabelModifierType.Include
+    return left.keep(modifier.matching.labels) if on else left.drop(modifier.matching.labels)
+
+
+_MANY_TO_ONE = ast.VectorMatchCardinality.ManyToOne
+_ONE_TO_MANY = ast.VectorMatchCardinality.OneToMany
+
+_LABELS: dict[type, Callable[[Tree], Labels]] = {
+    ast.AggregateExpr: _aggregate,
+    ast.BinaryExpr: _binary,
+    ast.Call: _call,
+    ast.ParenExpr: _inner,
+    ast.UnaryExpr: _inner,
+    ast.SubqueryExpr: _inner,
+}
+
+
+def rate_windows(tree: Tree) -> Iterator[timedelta]:
+    """The windows over which an expression takes rates."""
+    for node in nodes(tree):
+        if isinstance(node, ast.Call) and node.func.name in ("rate", "irate", "increase"):
+            yield from (each.range for each in node.args if isinstance(each, ast.MatrixSelector))

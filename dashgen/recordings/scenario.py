@@ -1,0 +1,396 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a scenario file says: the machines, the jobs on them, and what happens to them and when.
+
+A scenario is data. Moments are durations since the scenario's start, written like ``1h5m30s``.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from dashgen.errors import UserError, one_line
+from dashgen.model import Sensitivity
+from dashgen.recordings.format import Expected, Fault, Moment
+
+LIBRARY = Path(__file__).parent / "scenarios"
+
+_DURATION = re.compile(r"(?=\d)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
+
+
+def _seconds(value: Any) -> float:
+    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError(f"{value!r} is not a duration, write for example 90s, 30m or 1h5m30s")
+    hours, minutes, seconds = match.groups()
+    return int(hours or 0) * 3600.0 + int(minutes or 0) * 60 + float(seconds or 0)
+
+
+Duration = Annotated[float, BeforeValidator(_seconds)]
+"""Seconds, written as a duration."""
+
+Group = Literal["tp", "cp", "dp", "pp", "embedding", "world"]
+"""Which ranks form a communicator: those that differ in this dimension alone, or all."""
+
+Collective = Literal["AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce"]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Traffic(_Strict):
+    """One kind of operation in every step of a job.
+
+    ``size`` counts bytes as NCCL does: the whole buffer for AllReduce, one rank's piece for AllGather and
+    ReduceScatter. ``share`` is the part of a healthy step during which such operations are in flight; ``exposed`` is
+    the part of that during which nothing is computed. Operations with ``every`` n run in each n-th step only.
+    """
+
+    group: Group
+    operation: Collective | Literal["Send", "Recv"]
+    size: int = Field(ge=8192, description="bytes; Inspector does not track smaller operations by default")
+    algorithm: str = Field("RING_SIMPLE", pattern=r"^[A-Z_]+_(LL|LL128|SIMPLE)$")
+    share: float = Field(gt=0, lt=1)
+    exposed: float = Field(1.0, ge=0, le=1)
+    every: int = Field(1, ge=1)
+
+
+class Job(_Strict):
+    """A training job on consecutive nodes.
+
+    Ranks are ordered as Megatron does, tensor parallel fastest, then context, data and pipeline parallel. The data
+    parallel size follows from the number of GPUs. ``to`` with ``ends: killed`` leaves the files behind.
+    """
+
+    id: str
+    preset: Literal["fsdp", "cp-fsdp", "tp-fsdp", "tp-dp", "tp-pp-dp"]
+    nodes: int = Field(gt=0)
+    gpus_per_node: int = Field(8, gt=0, le=16)
+    first_node: int = Field(1, ge=1)
+    tp: int = Field(1, ge=1)
+    cp: int = Field(1, ge=1)
+    pp: int = Field(1, ge=1)
+    domain: int = Field(1, ge=1, description="nodes in one NVLink domain")
+    step: Duration = 5.0
+    tflops: float = Field(400.0, gt=0, description="healthy throughput, TFLOP/s per GPU")
+    log_every: int = Field(4, ge=1, description="steps between two lines of the training log")
+    readings: tuple[tuple[Duration, float], ...] = Field((), description="published throughput readings by moment")
+    start: Duration | None = None
+    to: Duration | None = None
+    ends: Literal["runs", "clean", "killed"] = "runs"
+    warm_up: Duration = 0.0
+    jitter: float = Field(
+        0.005, ge=0, le=0.2, description="mean lateness of a GPU over a whole step, part of its compute"
+    )
+    imbalance: float = Field(0.0, ge=0, le=2, description="extra work of the unluckiest replica, changing every step")
+    position_bias: float = Field(0.2, ge=0, le=0.5, description="largest lasting deviation of one GPU's times")
+    nic_gbs: float = Field(46.0, gt=0, description="bus bandwidth of one NIC, GB/s (NVIDIA/nccl-tests#290: NDR 46-48)")
+    nvlink_gbs: float = Field(476.0, gt=0, description="bus bandwidth in a domain, GB/s (NVIDIA/nccl-tests#290)")
+    comm_names: dict[Group, str] = Field(default_factory=dict, description="communicator names, 'unknown' when unset")
+    traffic: tuple[Traffic, ...] = Field((), description="operations besides those of the preset")
+    only: bool = Field(False, description="leave out the preset's operations")
+    poisoned: bool = Field(False, description="also sends bytes, which Inspector counts as about 2^64 bytes")
+    one_visible_gpu: bool = Field(False, description="every process sees one GPU and calls it GPU0")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Job:
+        ranks = self.nodes * self.gpus_per_node
+        if ranks % (self.tp * self.cp * self.pp):
+            raise ValueError(f"tp x cp x pp does not divide {ranks} GPUs")
+        if self.nodes % self.domain:
+            raise ValueError("domain does not divide nodes")
+        if (self.ends != "runs") != (self.to is not None):
+            raise ValueError("to and ends (clean or killed) belong together")
+        if self.only and not self.traffic:
+            raise ValueError("only needs traffic")
+        return self
+
+
+class _Event(_Strict):
+    """Something that happens between ``start`` and ``end`` (default: the end of the scenario) to a job or a node.
+
+    ``job`` defaults to the first job. ``ramp`` is the time until full strength.
+    """
+
+    benign: ClassVar[bool] = False
+    start: Duration = 0.0
+    end: Duration | None = None
+    job: str | None = None
+
+
+class _Slowdown(_Event):
+    ramp: Duration = 0.0
+
+    def level(self, moment: float, horizon: float) -> float:
+        """How strong the event is at a moment, 0 to 1."""
+        if not self.start <= moment < (horizon if self.end is None else self.end):
+            return 0.0
+        return min(1.0, (moment - self.start) / self.ramp) if self.ramp else 1.0
+
+
+class _Link(_Slowdown):
+    """A slower link, given by the bandwidth that is left or by the throughput that the job loses."""
+
+    loss: float | None = Field(None, gt=0, lt=0.9)
+    bandwidth: float | None = Field(None, gt=0, lt=1)
+
+    @model_validator(mode="after")
+    def _one_measure(self) -> _Link:
+        if (self.loss is None) == (self.bandwidth is None):
+            raise ValueError("give either loss or bandwidth")
+        return self
+
+
+class Network(_Link):
+    """Every path between domains, or only some collectives on it, is constrained."""
+
+    kind: Literal["network"]
+    collectives: tuple[Collective, ...] = ()
+    noise: float = Field(0.15, ge=0, le=0.5, description="sigma of the log of a transfer's time under contention")
+    profile: tuple[tuple[Duration, float], ...] = Field((), description="strength by moment, joined by lines")
+
+    def level(self, moment: float, horizon: float) -> float:
+        """How strong the constraint is; by the profile where there is one."""
+        if not self.profile:
+            return super().level(moment, horizon)
+        before = [point for point in self.profile if point[0] <= moment]
+        after = [point for point in self.profile if point[0] > moment]
+        if not before or not after:
+            return 0.0
+        (t0, y0), (t1, y1) = before[-1], after[0]
+        return y0 + (y1 - y0) * (moment - t0) / (t1 - t0)
+
+
+class Burst(Network):
+    """A contention of seconds, which is nobody's business."""
+
+    benign = True
+    kind: Literal["burst"]  # type: ignore[assignment]
+
+
+class Nic(_Link):
+    """One NIC of one node is slow; ``discards`` packets per second show in its counters."""
+
+    kind: Literal["nic"]
+    node: str
+    gpu: int = Field(ge=0)
+    discards: float = Field(0.0, ge=0)
+
+
+class Nvlink(_Link):
+    """The links inside one node are slow."""
+
+    kind: Literal["nvlink"]
+    node: str
+
+
+class LateGpu(_Slowdown):
+    """One GPU computes slower, so it arrives late everywhere."""
+
+    kind: Literal["late-gpu"]
+    node: str
+    gpu: int = Field(ge=0)
+    percent: float = Field(gt=0)
+
+
+class SlowNode(_Slowdown):
+    """All GPUs of one node compute slower."""
+
+    kind: Literal["slow-node"]
+    node: str
+    percent: float = Field(gt=0)
+
+
+class Hang(_Event):
+    """No collective completes any more, while every process lives."""
+
+    kind: Literal["hang"]
+
+
+class DeadRank(_Event):
+    """One process is killed; all others wait for it for ever."""
+
+    kind: Literal["dead-rank"]
+    node: str
+    gpu: int = Field(ge=0)
+
+
+class ExporterGone(_Event):
+    """node_exporter of one node does not answer."""
+
+    kind: Literal["exporter-gone"]
+    node: str
+
+
+class Unreadable(_Event):
+    """node_exporter may not read one file."""
+
+    kind: Literal["unreadable"]
+    node: str
+    gpu: int = Field(ge=0)
+
+
+class Pause(_Event):
+    """The job writes a checkpoint: nothing is computed or sent for ``lasts``, once or every so often."""
+
+    benign = True
+    kind: Literal["checkpoint"]
+    lasts: Duration
+    every: Duration | None = None
+
+
+class Evaluation(_Event):
+    """Forward passes only: gradients are not exchanged."""
+
+    benign = True
+    kind: Literal["evaluation"]
+
+
+class MessageSize(_Event):
+    """Another batch size or bucket size: messages of ``groups`` change by ``factor``."""
+
+    benign = True
+    kind: Literal["message-size"]
+    factor: float = Field(gt=0)
+    groups: tuple[Group, ...]
+
+
+class Algorithm(_Event):
+    """NCCL chooses another algorithm for a collective of some communicators, at another bandwidth."""
+
+    benign = True
+    kind: Literal["algorithm"]
+    groups: tuple[Group, ...]
+    to: str
+    bandwidth: float = Field(1.0, gt=0, le=2)
+
+
+Event = Annotated[
+    Network
+    | Burst
+    | Nic
+    | Nvlink
+    | LateGpu
+    | SlowNode
+    | Hang
+    | DeadRank
+    | ExporterGone
+    | Unreadable
+    | Pause
+    | Evaluation
+    | MessageSize
+    | Algorithm,
+    Field(discriminator="kind"),
+]
+
+
+class Companions(_Strict):
+    """Which series besides Inspector's bandwidths and times exist here."""
+
+    infiniband: bool = True
+    dcgm: bool = True
+    counters: bool = Field(False, description="NCCL_INSPECTOR_PROM_DUMP_STATS=1")
+    throughput: str | None = Field("megatron_training_throughput_tflops", description="gauge of the training job")
+
+
+class Scenario(_Strict):
+    """The content of a scenario file.
+
+    ``torn`` and ``empty`` are the chances that one file is caught half written or just emptied by one scrape,
+    ``missed`` that a whole scrape of a node is lost. ``faults`` are truths that no event implies.
+    """
+
+    name: str = Field(min_length=1)
+    story: str = Field(min_length=1)
+    start: Moment
+    lasts: Duration
+    scrape_interval: int = Field(15, gt=0)
+    dump_interval: int = Field(30, gt=0)
+    seed: int = Field(1, ge=0)
+    flavour: Literal["nvidia", "rccl"] = "nvidia"
+    cluster: str = Field("unknown", description="RCCL only")
+    node_prefix: str = "node"
+    companions: Companions = Companions.model_validate({})
+    torn: float = Field(0.0002, ge=0, le=1)
+    empty: float = Field(0.0002, ge=0, le=1)
+    missed: float = Field(0.0, ge=0, le=1)
+    jobs: tuple[Job, ...] = Field(min_length=1)
+    events: tuple[Event, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    site: dict[str, Any] = Field(default_factory=dict)
+    boards: tuple[str, ...] = ()
+    expect: dict[Sensitivity, tuple[Expected, ...]] = Field(default_factory=dict)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The names of all nodes."""
+        last = max(job.first_node + job.nodes - 1 for job in self.jobs)
+        width = max(2, len(str(last)))
+        return tuple(f"{self.node_prefix}{number:0{width}d}" for number in range(1, last + 1))
+
+    @property
+    def gpus_per_node(self) -> int:
+        """GPUs in every node."""
+        return max(job.gpus_per_node for job in self.jobs)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Scenario:
+        if self.start.astimezone(UTC).timestamp() % self.scrape_interval:
+            raise ValueError("start is not a multiple of scrape_interval since the epoch")
+        ids = {job.id for job in self.jobs}
+        for place, event in enumerate(self.events):
+            where = f"events.{place} ({event.kind})"
+            if event.job is not None and event.job not in ids:
+                raise ValueError(f"{where}: job {event.job!r} is not in jobs")
+            if event.end is not None and event.end <= event.start:
+                raise ValueError(f"{where}: end is not after start")
+            node, gpu = getattr(event, "node", None), getattr(event, "gpu", None)
+            if node is not None and node not in self.nodes:
+                raise ValueError(f"{where}: node {node!r} is not one of {self.nodes[0]} to {self.nodes[-1]}")
+            if gpu is not None and gpu >= self.gpus_per_node:
+                raise ValueError(f"{where}: gpu {gpu} is not below {self.gpus_per_node}")
+        return self
+
+    def events_of(self, job: Job) -> tuple[Event, ...]:
+        """The events that concern a job."""
+        return tuple(event for event in self.events if (event.job or self.jobs[0].id) == job.id)
+
+
+def load_scenario(path: Path) -> Scenario:
+    """The checked content of a scenario file; its name is the file's.
+
+    Raises UserError when the file is missing, is not YAML, or says something that cannot be.
+    """
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UserError(f"{path}: not readable as a scenario: {one_line(error)}") from error
+    if not isinstance(data, dict):
+        raise UserError(f"{path}: a scenario is a mapping, for example one that starts with 'story:'")
+    try:
+        return Scenario.model_validate({"name": path.stem, **data})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"]) or "(top level)"
+        raise UserError(f"{path}: {key}: {one_line(first['msg'])}; correct this key") from error
+
+
+def scenario_names() -> tuple[str, ...]:
+    """The names of the built-in scenarios."""
+    return tuple(sorted(path.stem for path in LIBRARY.glob("*.yaml")))
+
+
+def scenario_path(name: str) -> Path:
+    """The file of a built-in scenario.
+
+    Raises UserError with the known names when there is none of that name.
+    """
+    if name not in scenario_names():
+        raise UserError(f"{name}: no built-in scenario; there are {', '.join(scenario_names())}")
+    return LIBRARY / f"{name}.yaml"

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a Prometheus that comes by every few seconds reads from the nodes: Inspector's files and their companions."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dashgen.recordings.dumps import Run
+from dashgen.recordings.format import Labels, Series
+from dashgen.recordings.lifecycle import nic_bytes, readings, stream, usual_seconds
+from dashgen.recordings.physics import Floats, Ints
+from dashgen.recordings.scenario import ExporterGone, LateGpu, Nic, Scenario, Unreadable
+
+Bools = NDArray[np.bool_]
+
+DIRECTORY = "/var/lib/node_exporter/textfile"
+
+VERSION = "v5.1"
+"""Profiler interface 5, text format 1 (NVIDIA/nccl 2.30.7 inspector_prom.cc)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """The machines as a scraper meets them.
+
+    ``offsets`` are seconds since the scenario's start, ``answers`` says which scrapes of a node's exporter succeed,
+    ``broken`` and ``emptied`` which scrapes catch a file half written or without content.
+    """
+
+    scenario: Scenario
+    seed: int
+    offsets: Floats
+    uuids: tuple[tuple[str, ...], ...]
+    answers: Bools
+    broken: Bools
+    emptied: Bools
+
+
+@dataclass(eq=False)
+class Sheet:
+    """Series under construction, dense over the scrapes; nan where a scrape does not have the series."""
+
+    scrapes: int
+    rows: dict[tuple[str, Labels], Floats] = field(default_factory=dict)
+
+    def put(self, name: str, labels: dict[str, str], values: Floats | float, seen: Bools) -> Bools:
+        """Add samples where ``seen``. What is there already stays, as in node_exporter; says where that happened."""
+        key = (name, tuple(sorted(labels.items())))
+        row = self.rows.get(key)
+        if row is None:
+            self.rows[key] = np.where(seen, values, np.nan)
+            return np.zeros(self.scrapes, bool)
+        taken: Bools = ~np.isnan(row)
+        np.copyto(row, values, where=seen & ~taken)
+        return taken & seen
+
+    def series(self, times: Floats) -> list[Series]:
+        """The series that have a sample, in the order of names and labels."""
+        made = []
+        for (name, labels), row in sorted(self.rows.items(), key=lambda item: item[0]):
+            seen = ~np.isnan(row)
+            if seen.all():
+                made.append(Series(name, labels, times, row))
+            elif seen.any():
+                made.append(Series(name, labels, times[seen], row[seen]))
+        return made
+
+
+def scrape(scenario: Scenario, runs: list[Run], seed: int) -> list[Series]:
+    """All series of a scenario on its scrape grid."""
+    site = _site(scenario, seed)
+    sheet = Sheet(len(site.offsets))
+    duplicates = np.zeros(site.answers.shape, bool)
+    held = np.zeros(site.broken.shape, bool)
+    for run in sorted(runs, key=lambda each: each.begin, reverse=True):
+        _inspector(site, run, sheet, held, duplicates)
+    _exporter(site, sheet, held, duplicates)
+    if scenario.companions.infiniband:
+        _infiniband(site, runs, sheet)
+    if scenario.companions.dcgm:
+        _dcgm(site, runs, sheet)
+    if scenario.companions.throughput:
+        _trainer(site, runs, sheet, scenario.companions.throughput)
+    return sheet.series(scenario.start.timestamp() + site.offsets)
+
+
+def _site(scenario: Scenario, seed: int) -> Site:
+    nodes, gpus = len(scenario.nodes), scenario.gpus_per_node
+    offsets = np.arange(0.0, scenario.lasts + 1e-9, scenario.scrape_interval)
+    rng = stream(seed, "site")
+    uuids = tuple(tuple(str(uuid.UUID(bytes=rng.bytes(16), version=4)) for _ in range(gpus)) for _ in range(nodes))
+    answers = rng.random((nodes, len(offsets))) >= scenario.missed
+    broken = rng.random((nodes, gpus, len(offsets))) < scenario.torn
+    emptied = rng.random((nodes, gpus, len(offsets))) < scenario.empty
+    for event in scenario.events:
+        if isinstance(event, ExporterGone | Unreadable):
+            within = (offsets >= event.start) & (offsets < (np.inf if event.end is None else event.end))
+            node = scenario.nodes.index(event.node)
+            if isinstance(event, ExporterGone):
+                answers[node] &= ~within
+            else:
+                broken[node, event.gpu] |= within
+    return Site(scenario, seed, offsets, uuids, answers, broken, emptied)
+
+
+def six_digits(values: Floats) -> Floats:
+    """Values as a C++ stream prints them: six significant digits."""
+    safe = np.where(values == 0, 1.0, np.abs(values))
+    digits = 5 - np.floor(np.log10(safe))
+    up, down = 10.0 ** np.maximum(digits, 0), 10.0 ** np.maximum(-digits, 0)
+    return np.asarray(np.rint(values * up / down) * down / up)
+
+
+def _node_labels(site: Site, node: int) -> dict[str, str]:
+    return {"job": "node", "instance": f"{site.scenario.nodes[node]}:9100"}
+
+
+def _places(run: Run) -> list[tuple[int, int, int]]:
+    """Each GPU of a job with its node's number and its place there."""
+    size = run.job.gpus_per_node
+    return [(gpu, run.job.first_node - 1 + gpu // size, gpu % size) for gpu in range(run.job.nodes * size)]
+
+
+def _inspector(site: Site, run: Run, sheet: Sheet, held: Bools, duplicates: Bools) -> None:
+    """The files of one job. Files of jobs that came later are in ``held``: a GPU has one file, the last writer's."""
+    values = [(six_digits(each.busbw), six_digits(each.exec_us)) for each in run.buckets]
+    places = _places(run)
+    if run.job.one_visible_gpu:
+        # node_exporter reads files in the order of their names, and of equal series keeps the first.
+        places.sort(key=lambda place: (place[1], site.uuids[place[1]][place[2]]))
+    for gpu, node, local in places:
+        written = np.flatnonzero(run.written[:, gpu])
+        if not len(written):
+            continue
+        newest = np.searchsorted(run.dumps[written, gpu], site.offsets, side="right") - 1
+        content = written[np.maximum(newest, 0)]
+        there = (newest >= 0) & (site.offsets < run.unlinked[gpu]) & ~held[node, local]
+        held[node, local] |= newest >= 0
+        stat = there & site.answers[node] & ~site.broken[node, local]
+        file = f"{DIRECTORY}/nccl_inspector_metrics_{site.uuids[node][local]}.prom"
+        mtime = np.floor(site.scenario.start.timestamp() + run.dumps[content, gpu])
+        sheet.put("node_textfile_mtime_seconds", {**_node_labels(site, node), "file": file}, mtime, stat)
+        labels = {
+            **_node_labels(site, node),
+            "version": VERSION,
+            "slurm_job_id": run.job.id,
+            "node": site.scenario.nodes[node],
+            "gpu": "GPU0" if run.job.one_visible_gpu else f"GPU{local}",
+        }
+        if site.scenario.flavour == "rccl":
+            labels["cluster"] = site.scenario.cluster
+        shown = stat & ~site.emptied[node, local]
+        for bucket, (busbw, exec_us) in zip(run.buckets, values, strict=True):
+            seen = shown & (bucket.count[content, gpu] > 0)
+            names = (
+                ("nccl_p2p_bus_bandwidth_gbs", "nccl_p2p_exec_time_microseconds")
+                if bucket.p2p
+                else ("nccl_bus_bandwidth_gbs", "nccl_collective_exec_time_microseconds")
+            )
+            if seen.any():
+                mine = {**labels, **dict(bucket.labels)}
+                duplicates[node] |= sheet.put(names[0], mine, busbw[content, gpu], seen)
+                sheet.put(names[1], mine, exec_us[content, gpu], seen)
+        if site.scenario.companions.counters:
+            sheet.put("nccl_collectives_total", labels, run.total[content, gpu].astype(float), shown)
+            sheet.put("nccl_collectives_dropped_total", labels, run.dropped[content, gpu].astype(float), shown)
+
+
+def _exporter(site: Site, sheet: Sheet, held: Bools, duplicates: Bools) -> None:
+    """node_exporter's own word on its textfiles (prometheus/node_exporter collector/textfile.go)."""
+    for node in range(len(site.scenario.nodes)):
+        labels, answers = _node_labels(site, node), site.answers[node]
+        always = np.ones(sheet.scrapes, bool)
+        sheet.put("up", labels, answers.astype(float), always)
+        failed = (held[node] & site.broken[node]).any(axis=0)
+        sheet.put("node_textfile_scrape_error", labels, failed.astype(float), answers)
+        # An error is counted after the response that it concerns was written.
+        errors = np.concatenate([[0.0], np.cumsum(duplicates[node] & answers)[:-1]])
+        cause = {**labels, "cause": "gathering"}
+        sheet.put("promhttp_metric_handler_errors_total", cause, errors, answers)
+
+
+def _infiniband(site: Site, runs: list[Run], sheet: Sheet) -> None:
+    """Counters of one NIC per GPU (prometheus/node_exporter collector/infiniband_linux.go)."""
+    scenario = site.scenario
+    rng = stream(site.seed, "infiniband")
+    for node, name in enumerate(scenario.nodes):
+        sent = np.zeros(sheet.scrapes)
+        for run in runs:
+            if 0 <= node - run.job.first_node + 1 < run.job.nodes and len(run.pulse.ends):
+                sent += np.interp(site.offsets, run.pulse.ends, np.cumsum(nic_bytes(run.pulse)))
+        for nic in range(scenario.gpus_per_node):
+            labels = {**_node_labels(site, node), "device": f"mlx5_{nic}", "port": "1"}
+            start, share = float(rng.integers(10**14, 10**15)), 1 + 0.01 * rng.standard_normal()
+            discards = np.zeros(sheet.scrapes)
+            for event in scenario.events:
+                if isinstance(event, Nic) and event.discards and (event.node, event.gpu) == (name, nic):
+                    end = np.inf if event.end is None else event.end
+                    active = (site.offsets > event.start) & (site.offsets <= end)
+                    rate = event.discards * scenario.scrape_interval
+                    discards += np.cumsum(stream(site.seed, "discards", nic).poisson(rate, sheet.scrapes) * active)
+            counters: dict[str, Floats | float] = {
+                "port_data_transmitted_bytes_total": np.floor(start + sent * share),
+                "port_data_received_bytes_total": np.floor(start * 0.99 + sent * share),
+                "symbol_error_total": 0.0,
+                "port_errors_received_total": 0.0,
+                "port_discards_transmitted_total": discards,
+                "link_downed_total": 0.0,
+                "state_id": 4.0,
+                "rate_bytes_per_second": 5e10,
+            }
+            for metric, values in counters.items():
+                sheet.put(f"node_infiniband_{metric}", labels, values, site.answers[node])
+
+
+def _states(site: Site, run: Run, gpu: int) -> tuple[Bools, Bools, Bools]:
+    """When a GPU of a job has a process, waits in a collective that never ends, or waits for a checkpoint."""
+    alive = (site.offsets >= run.begin) & (site.offsets < min(run.end, run.died[gpu]))
+    hung, paused = np.zeros_like(alive), np.zeros_like(alive)
+    for spans, state in ((run.pulse.hangs, hung), (run.pulse.pauses, paused)):
+        for start, stop in spans:
+            state |= (site.offsets >= start) & (site.offsets < stop)
+    return alive, alive & hung, alive & paused & ~hung
+
+
+def _dcgm(site: Site, runs: list[Run], sheet: Sheet) -> None:
+    """GPU activity as dcgm-exporter shows it by default (NVIDIA/dcgm-exporter etc/default-counters.csv).
+
+    Kernels of a collective that hangs spin, so utilisation reads 100 while the tensor cores rest. DCGM counts GPUs
+    in NVML's order, which need not be CUDA's: here they are shifted by the node's number.
+    """
+    scenario, scrapes = site.scenario, sheet.scrapes
+    rng = stream(site.seed, "dcgm")
+    always = np.ones(scrapes, bool)
+    for node, name in enumerate(scenario.nodes):
+        sheet.put("up", {"job": "dcgm", "instance": f"{name}:9400"}, 1.0, always)
+        for local in range(scenario.gpus_per_node):
+            util, tensor = np.zeros(scrapes), np.zeros(scrapes)
+            clock, memory = np.full(scrapes, 345.0), np.full(scrapes, 4.0)
+            for run in runs:
+                place = node - run.job.first_node + 1
+                if not (0 <= place < run.job.nodes and local < run.job.gpus_per_node):
+                    continue
+                alive, hung, paused = _states(site, run, place * run.job.gpus_per_node + local)
+                busy = alive & ~hung & ~paused
+                util[busy] = rng.integers(97, 101, scrapes)[busy]
+                util[hung], util[paused] = 100.0, rng.integers(0, 6, scrapes)[paused]
+                tensor[busy] = (_activity(site, run) * (1 + 0.02 * rng.standard_normal(scrapes)))[busy]
+                clock[alive] = 1980.0
+                clock[busy] = (1980 - 15.0 * rng.integers(0, 3, scrapes))[busy]
+                memory[alive] = 61000.0 + 16 * local
+                for event in scenario.events_of(run.job):
+                    if isinstance(event, LateGpu) and (event.node, event.gpu) == (name, local):
+                        level = np.array([event.level(moment, scenario.lasts) for moment in site.offsets.tolist()])
+                        clock[busy] = np.rint(clock / (1 + level * event.percent / 100) / 15)[busy] * 15
+            index = (local + node) % scenario.gpus_per_node
+            labels = {
+                "job": "dcgm",
+                "instance": f"{name}:9400",
+                "gpu": str(index),
+                "UUID": f"GPU-{site.uuids[node][local]}",
+                "Hostname": name,
+                "device": f"nvidia{index}",
+                "modelName": "NVIDIA H100 80GB HBM3",
+            }
+            sheet.put("DCGM_FI_DEV_GPU_UTIL", labels, util, always)
+            sheet.put("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", labels, np.round(tensor, 3), always)
+            sheet.put("DCGM_FI_DEV_SM_CLOCK", labels, clock, always)
+            sheet.put("DCGM_FI_DEV_FB_USED", labels, memory, always)
+
+
+def _activity(site: Site, run: Run) -> Floats:
+    """Share of time in which tensor cores work: 45 % of a healthy step, so less of a longer one."""
+    if not len(run.pulse.ends):
+        return np.zeros(len(site.offsets))
+    step: Ints = np.minimum(np.searchsorted(run.pulse.ends, site.offsets), len(run.pulse.ends) - 1)
+    return np.asarray(0.45 * usual_seconds(run.pulse) / run.pulse.seconds[step])
+
+
+def _trainer(site: Site, runs: list[Run], sheet: Sheet, name: str) -> None:
+    """The throughput gauge of each job's first process: the last line of its log for as long as it lives."""
+    for run in runs:
+        log = readings(site.scenario, run.job, run.pulse)
+        if not log:
+            continue
+        labels = {"job": "trainer", "instance": f"{site.scenario.nodes[run.job.first_node - 1]}:8000"}
+        moments, values = np.array(log).T
+        newest = np.searchsorted(moments, site.offsets, side="right") - 1
+        alive = (site.offsets >= run.begin) & (site.offsets < min(run.end, run.died[0]))
+        sheet.put("up", labels, alive.astype(float), alive | (run.job.ends == "killed"))
+        seen = alive & (newest >= 0)
+        sheet.put(name, {**labels, "slurm_job_id": run.job.id}, values[np.maximum(newest, 0)], seen)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One Markdown page per alert, for somebody who has just been woken up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dashgen import catalogue
+from dashgen.catalogue.runbooks import TOOLS
+from dashgen.model import Alert, Sensitivity
+
+
+def runbook(alert: Alert, expr: str) -> str:
+    """The runbook of an alert; ``expr`` is its PromQL at this site."""
+    signal = catalogue.SIGNAL_BY_NAME[alert.signal]
+    parts = [
+        f"# {alert.name}",
+        alert.runbook.meaning,
+        f"**The question:** {signal.question} Healthy: {signal.healthy}.",
+        _section("Look first", alert.runbook.look_first, numbered=True),
+        _section("Tell the causes apart", alert.runbook.tell_apart),
+        _section("Act", alert.runbook.act),
+    ]
+    if alert.kind in ("degradation", "outlier", "stall"):
+        parts.append(_section("The field's own tools, in the order in which they pay", TOOLS, numbered=True))
+    parts += [
+        "## When it fires",
+        _tiers(alert),
+        f"Why these values: {alert.sources}",
+        f"```promql\n{expr}\n```",
+        "## Silence it",
+        f"In Alertmanager: `amtool silence add alertname={alert.name} --duration=2h --comment=…`; for good: "
+        f"`alerts: {{{alert.name}: {{enabled: false}}}}` in dashgen.yaml, then `dashgen build`.",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _section(title: str, lines: Iterable[str], *, numbered: bool = False) -> str:
+    marked = [f"{number}. {line}" if numbered else f"- {line}" for number, line in enumerate(lines, 1)]
+    return "\n".join([f"## {title}", "", *marked]) if marked else ""
+
+
+def _tiers(alert: Alert) -> str:
+    """A table of what each sensitivity asks."""
+    rows = ["| sensitivity | threshold | for, in dumps | severity |", "|---|---|---|---|"]
+    for level in Sensitivity:
+        tier = alert.tiers.get(level)
+        if tier is None:
+            rows.append(f"| {level} | not in this tier | | |")
+            continue
+        values = ", ".join([f"{tier.threshold:g}", *(f"{name} {value:g}" for name, value in tier.extra.items())])
+        rows.append(f"| {level} | {values} | {tier.dumps} | {tier.severity} |")
+    return "\n".join(rows)
