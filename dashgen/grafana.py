@@ -15,9 +15,9 @@ from grafanalib import core
 
 from dashgen.model import Dashboard, Row, Variable
 from dashgen.modernise import GRID_COLUMNS, MAX_UID, Json, modernise, overlay, plain
-from dashgen.panels import PALETTE, Style, build
+from dashgen.panels import PALETTE, TYPES, Style, build
 
-__all__ = ["PALETTE", "Style", "dashboard", "text", "uid"]
+__all__ = ["PALETTE", "TYPES", "Style", "dashboard", "text", "uid"]
 
 _UID = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_UID}}}")
 

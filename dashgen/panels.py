@@ -326,3 +326,6 @@ _BUILDERS: Mapping[PanelType, Callable[[Panel, Style], tuple[core.Panel, Json]]]
     "bargauge": _bar_gauge,
     "text": _text,
 }
+
+TYPES = tuple(_BUILDERS)
+"""The panel types that can be drawn: all of the model's."""

@@ -6,10 +6,8 @@ Nothing here goes through a shell, and nothing a user wrote reaches a command li
 
 from __future__ import annotations
 
-import ast
 import json
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -17,19 +15,43 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
-import yaml
 
 from dashgen.errors import UserError, one_line
-from dashgen.recordings.format import Labels, Series, number, selector, to_openmetrics
+from dashgen.recordings.format import Series, to_openmetrics
+from dashgen.ruletest import (
+    Evaluation,
+    ExpressionError,
+    Firing,
+    alert_tests,
+    expression_tests,
+    raise_errors,
+    read_annotations,
+    read_evaluation,
+    recorded_names,
+    seconds,
+    unit_test,
+)
+
+__all__ = [
+    "Evaluation",
+    "ExpressionError",
+    "Firing",
+    "Server",
+    "check_rules",
+    "evaluate",
+    "find",
+    "make_blocks",
+    "rendered_annotations",
+    "seconds",
+]
 
 _TOOLS = {"promtool": "DASHGEN_PROMTOOL", "prometheus": "DASHGEN_PROMETHEUS"}
 _CHECK_SECONDS = 60
@@ -37,10 +59,6 @@ _EVALUATE_SECONDS = 1800
 _START_SECONDS = 60
 _STOP_SECONDS = 20
 _QUERY_SECONDS = 130  # Prometheus gives up a query after two minutes
-
-
-class ExpressionError(UserError):
-    """Prometheus refused an expression, or failed while it computed one: the rule or the panel is at fault."""
 
 
 # Tools.
@@ -102,44 +120,6 @@ def _check_one(path: Path, name: str, text: str) -> list[str]:
 
 # Executing rules.
 
-Interval = tuple[float, float]
-
-
-@dataclass(frozen=True)
-class Firing:
-    """One alert instance and when it was active.
-
-    ``labels`` are sorted, without ``alertname`` and ``alertstate``. Intervals are half open, in seconds since the
-    epoch: from the first evaluation in the state to the first evaluation that no longer is.
-    """
-
-    alert: str
-    labels: Labels
-    pending: tuple[Interval, ...]
-    firing: tuple[Interval, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Evaluation:
-    """What rules made of a recording, as Prometheus itself computes it.
-
-    ``series`` are the recorded series, ``alerts`` when which alert was active, and ``alert_series`` the same as the
-    ``ALERTS`` series that panels query.
-    """
-
-    series: list[Series]
-    alerts: list[Firing]
-    alert_series: list[Series]
-
-
-# promtool's clock starts at zero, so values that are points in time have to move along with it.
-_TIMESTAMP = re.compile(r"(?:.*[_:])?(?:mtime|timestamp|start_time|boot_time)_seconds(?::(?:min|max|avg|last))?")
-
-
-def is_timestamp(name: str) -> bool:
-    """Whether the values of a series are seconds since the epoch, judged by its name."""
-    return _TIMESTAMP.fullmatch(name) is not None
-
 
 def evaluate(
     rule_files: Mapping[str, str],
@@ -162,15 +142,11 @@ def evaluate(
     hold.
     """
     # promtool's time for one answer grows with the square of its length, so every name is asked for on its own.
-    watched = [watch] if watch else [*_recorded_names(rule_files), "ALERTS"]
-    wrong = [{"labels": "wrong", "value": 0}]
-    tests = [
-        {"expr": expr, "eval_time": f"{step * interval}s", "exp_samples": wrong}
-        for step in range(int((end - start) // interval) + 1)
-        for expr in watched
-    ]
-    report = _test_rules(rule_files, series, start, end, interval, scrape_interval, {"promql_expr_test": tests})
-    return _evaluation(report, start, interval, len(tests))
+    watched = [watch] if watch else [*recorded_names(rule_files), "ALERTS"]
+    steps = int((end - start) // interval)
+    tests = expression_tests(watched, steps, interval)
+    report = _test_rules(rule_files, series, start, end, interval, scrape_interval, tests)
+    return read_evaluation(report, start, interval, (steps + 1) * len(watched))
 
 
 def rendered_annotations(
@@ -186,16 +162,11 @@ def rendered_annotations(
     ``moments`` maps an alert name to seconds since the epoch. The answer holds every distinct set of annotations, in
     the order of the moments; an alert that does not fire at any of them has an empty list. Raises as ``evaluate``.
     """
-    wrong = [{"exp_labels": {"wrong": "wrong"}}]
-    tests = [
-        {"eval_time": f"{int(moment - start)}s", "alertname": alert, "exp_alerts": wrong}
-        for alert, times in moments.items()
-        for moment in sorted(times)
-    ]
     end = max((moment for times in moments.values() for moment in times), default=start)
-    report = _test_rules(rule_files, series, start, end, interval, scrape_interval, {"alert_rule_test": tests})
+    tests = alert_tests(moments, start)
+    report = _test_rules(rule_files, series, start, end, interval, scrape_interval, tests)
     found: dict[str, list[dict[str, str]]] = {alert: [] for alert in moments}
-    for alert, texts in _rendered(report):
+    for alert, texts in read_annotations(report):
         if texts not in found[alert]:
             found[alert].append(texts)
     return found
@@ -211,185 +182,23 @@ def _test_rules(
     tests: Mapping[str, object],
 ) -> str:
     """Run ``promtool test rules`` with tests that fail on purpose, and return what it reports that it got."""
-    names = {name: f"rules-{index}.yaml" for index, name in enumerate(rule_files)}
-    last = int((end - start) // scrape_interval)
-    unit_test = {
-        "rule_files": list(names.values()),
-        "evaluation_interval": f"{interval}s",
-        "group_eval_order": _group_names(rule_files),
-        "tests": [
-            {
-                "interval": f"{scrape_interval}s",
-                "input_series": [
-                    {"series": selector(one.name, one.labels), "values": values}
-                    for one in series
-                    if (values := _values(one, start, scrape_interval, last))
-                ],
-                **tests,
-            }
-        ],
-    }
+    names = {f"rules-{index}.yaml": name for index, name in enumerate(rule_files)}
+    files = dict(zip(names, rule_files.values(), strict=True))
+    content = unit_test(files, series, start, end, interval, scrape_interval, tests)
     with TemporaryDirectory(prefix="dashgen-") as folder:
-        for name, text in rule_files.items():
-            (Path(folder) / names[name]).write_text(text, encoding="utf-8")
+        for written, text in files.items():
+            (Path(folder) / written).write_text(text, encoding="utf-8")
         # JSON is YAML, and is written much faster.
         path = Path(folder) / "test.yaml"
-        path.write_text(json.dumps(unit_test, ensure_ascii=False), encoding="utf-8")
-        report = _run("promtool", "test", "rules", path, timeout=_EVALUATE_SECONDS).stderr
-        for name, written in names.items():
+        path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+        done = _run("promtool", "test", "rules", path, timeout=_EVALUATE_SECONDS)
+        if done.returncode < 0:
+            raise UserError(f"promtool: killed by signal {-done.returncode}; give it more memory, or fewer GPUs")
+        report = done.stderr
+        for written, name in names.items():
             report = report.replace(str(Path(folder) / written), name)
-    _raise_errors(report)
+    raise_errors(report)
     return report
-
-
-def _groups(name: str, text: str) -> list[dict[str, Any]]:
-    try:
-        groups = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))["groups"]
-        return [{"name": group["name"], "rules": list(group["rules"])} for group in groups]
-    except (yaml.YAMLError, KeyError, TypeError) as error:
-        raise UserError(f"{name}: groups: not a rule file: {one_line(error)}") from error
-
-
-def _group_names(rule_files: Mapping[str, str]) -> list[str]:
-    """All groups in the order of the files. Raises UserError when two share a name: their order would be open."""
-    names = [group["name"] for name, text in rule_files.items() for group in _groups(name, text)]
-    twice = {name for name in names if names.count(name) > 1}
-    if twice:
-        raise UserError(f"{', '.join(rule_files)}: group {min(twice)}: used twice; rename one of them")
-    return names
-
-
-def _recorded_names(rule_files: Mapping[str, str]) -> list[str]:
-    rules = (rule for name, text in rule_files.items() for group in _groups(name, text) for rule in group["rules"])
-    return list(dict.fromkeys(rule["record"] for rule in rules if "record" in rule))
-
-
-def _values(one: Series, start: float, step: int, last: int) -> str:
-    """The samples in promtool's notation: ``2x3`` is four times 2, ``_x3`` three times nothing."""
-    offset = start if is_timestamp(one.name) else 0.0
-    places = np.rint((one.times - start) / step).astype(int)
-    inside = (places >= 0) & (places <= last)
-    places, samples = places[inside], one.values[inside] - offset
-    if not places.size:
-        return ""
-    breaks = np.flatnonzero((np.diff(places) != 1) | (samples[1:] != samples[:-1])) + 1
-    firsts = [0, *breaks.tolist()]
-    words: list[str] = []
-    free = 0
-    for first, end in zip(firsts, [*firsts[1:], places.size], strict=True):
-        words += _gap(int(places[first]) - free, present=bool(words))
-        words.append(number(samples[first]) + (f"x{end - first - 1}" if end - first > 1 else ""))
-        free = int(places[end - 1]) + 1
-    return " ".join(words + (["stale"] if free <= last else []))
-
-
-def _gap(width: int, present: bool) -> list[str]:
-    """Nothing for ``width`` scrapes; the first of them marks the series stale if it was there before."""
-    marker = ["stale"] if present and width > 0 else []
-    blanks = width - len(marker)
-    return marker + ([f"_x{blanks}"] if blanks > 0 else [])
-
-
-_TOO_MANY = "too many samples"
-_FAILED = re.compile(r"^ +(?:rule: (?P<rule>.+?)|expr: (?P<expr>.+)), time: (?P<time>\S+), err: (?P<error>.*)$", re.M)
-
-
-def _raise_errors(report: str) -> None:
-    """Tell a failure of promtool or of a rule from the failures that were asked for."""
-    failed = _FAILED.search(report)
-    if failed is None:
-        if " got:" in report or not report.strip():
-            return
-        raise ExpressionError(f"promtool: {one_line(report.replace('FAILED:', ''))}")
-    what = failed["rule"] or failed["expr"]
-    if _TOO_MANY in failed["error"]:
-        raise UserError(
-            f"{what}: more samples than promtool evaluates at once; use a recording of fewer GPUs, one job at a time"
-        )
-    raise ExpressionError(f"{what}: fails {failed['time']} after the start: {one_line(failed['error'])}")
-
-
-_GOT = re.compile(r"^    expr: .*, time: (?P<time>\S+),\s*\n +exp: .*\n +got: (?P<got>.*)$", re.M)
-_QUOTED = r'"(?:[^"\\]|\\.)*"'
-_SAMPLE = re.compile(rf"(?P<labels>\{{(?:[^{{}}\"]|{_QUOTED})*\}}) (?P<value>[^ ,]+)")
-_PAIR = re.compile(rf"(?P<name>[a-zA-Z_][a-zA-Z0-9_]*)=(?P<value>{_QUOTED})")
-_DURATION = re.compile(r"(\d+)(ms|[ydhmsw])")
-_SECONDS = {"y": 31536000.0, "w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-
-
-def seconds(duration: str) -> float:
-    """A Prometheus duration in seconds: ``1m30s`` is 90."""
-    return sum(int(count) * _SECONDS[unit] for count, unit in _DURATION.findall(duration))
-
-
-def _labels(text: str) -> dict[str, str]:
-    # Go and Python agree on the escapes that Go uses here.
-    return {
-        pair["name"]: ast.literal_eval(pair["value"]) if "\\" in pair["value"] else pair["value"][1:-1]
-        for pair in _PAIR.finditer(text)
-    }
-
-
-def _evaluation(report: str, start: float, interval: int, asked: int) -> Evaluation:
-    answers = _GOT.findall(report)
-    if len(answers) != asked:
-        raise UserError(f"promtool: {len(answers)} of {asked} answers in its report; is it a version before 2.42?")
-    samples: dict[str, tuple[list[float], list[float]]] = {}
-    for duration, got in answers:
-        moment = start + seconds(duration)
-        for labels, value in _SAMPLE.findall(got):
-            times, values = samples.setdefault(labels, ([], []))
-            times.append(moment)
-            values.append(float(value))
-    found = sorted(
-        (_answer(labels, times, values, start) for labels, (times, values) in samples.items()),
-        key=lambda one: (one.name, one.labels),
-    )
-    active = [one for one in found if one.name == "ALERTS"]
-    return Evaluation([one for one in found if one.name != "ALERTS"], _firings(active, interval), active)
-
-
-def _answer(labels: str, times: list[float], values: list[float], start: float) -> Series:
-    pairs = _labels(labels)
-    name = pairs.pop("__name__", "")
-    offset = start if is_timestamp(name) else 0.0
-    return Series(name, tuple(sorted(pairs.items())), np.array(times), np.array(values) + offset)
-
-
-def _firings(active: Iterable[Series], interval: int) -> list[Firing]:
-    states: dict[tuple[str, Labels], dict[str, tuple[Interval, ...]]] = {}
-    for one in active:
-        pairs = dict(one.labels)
-        alert, state = pairs.pop("alertname"), pairs.pop("alertstate")
-        states.setdefault((alert, tuple(pairs.items())), {})[state] = _intervals(one.times.tolist(), interval)
-    return [
-        Firing(alert, labels, found.get("pending", ()), found.get("firing", ()))
-        for (alert, labels), found in sorted(states.items(), key=lambda item: item[0])
-    ]
-
-
-def _intervals(times: Sequence[float], step: int) -> tuple[Interval, ...]:
-    """Neighbouring evaluations joined: 0, 30, 60, 150 at a step of 30 are (0, 90) and (150, 180)."""
-    joined: list[Interval] = []
-    for moment in times:
-        if joined and moment == joined[-1][1]:
-            joined[-1] = (joined[-1][0], moment + step)
-        else:
-            joined.append((moment, moment + step))
-    return tuple(joined)
-
-
-_ALERT_TEST = re.compile(r"^    alertname: (?P<alert>.+), time: \S+, *\n +exp:", re.M)
-_ANNOTATIONS = re.compile(r"^ +Annotations:(?P<pairs>\{.*\})$", re.M)
-
-
-def _rendered(report: str) -> Iterator[tuple[str, dict[str, str]]]:
-    heads = list(_ALERT_TEST.finditer(report))
-    for head, after in zip(heads, [*heads[1:], None], strict=True):
-        block = report[head.end() : after.start() if after else len(report)]
-        _, _, got = block.partition(" got:")
-        for line in _ANNOTATIONS.finditer(got):
-            yield head["alert"], _labels(line["pairs"])
 
 
 # A data directory and a server on it.

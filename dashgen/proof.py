@@ -12,16 +12,17 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
-import numpy as np
-
-from dashgen import promql, queries
+from dashgen import promql
+from dashgen.boards import Board
+from dashgen.errors import UserError, one_line
+from dashgen.findings import Finding
 from dashgen.model import AlertRule, Bundle, RecordingRule, RuleGroup, Sensitivity
 from dashgen.prometheus import (
     Evaluation,
@@ -30,11 +31,26 @@ from dashgen.prometheus import (
     Server,
     check_rules,
     evaluate,
+    find,
     make_blocks,
     seconds,
 )
 from dashgen.recordings.format import Expected, Fault, Recording, Series, read_samples, read_story, selector
 from dashgen.targets.rulefile import rule_file
+from dashgen.viewer import PanelProof, Viewer
+
+__all__ = [
+    "Detection",
+    "Deviation",
+    "PanelNeeds",
+    "PanelProof",
+    "Proof",
+    "Scoreboard",
+    "check_packs",
+    "prove",
+    "prove_all",
+    "unproven",
+]
 
 Kind = Literal["rule", "missed", "noise", "early", "panel"]
 Verdict = Literal["ok", "missed", "noise", "failed"]
@@ -42,16 +58,15 @@ Verdict = Literal["ok", "missed", "noise", "failed"]
 # A panel, as (slug of the dashboard, title), that needs one of these metrics to have anything to show.
 PanelNeeds = Mapping[tuple[str, str], Collection[str]]
 
-_MAX_POINTS = 10_000  # Prometheus answers a range query with at most 11 000 points a series
 _BUILT_IN = frozenset({"ALERTS", "ALERTS_FOR_STATE"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
-    """One thing that is wrong, as one line for people in ``what``.
+class Deviation:
+    """One thing that is not as a recording says it has to be, as one line for people in ``what``.
 
-    ``kind``: a broken ``rule``, an alert that was ``missed``, ``noise`` or ``early``, a ``panel`` that is empty or broken.
-    ``when`` is in seconds since the epoch where a moment is concerned.
+    ``kind``: a ``rule`` that fails, an alert that was ``missed``, is ``noise`` or too ``early``, a ``panel`` that is
+    empty or broken. ``when`` is in seconds since the epoch where a moment is concerned.
     """
 
     kind: Kind
@@ -72,35 +87,13 @@ class Detection:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PanelProof:
-    """What a panel showed: its queries that ``answered`` and that stayed ``silent``, by letter.
-
-    ``blank`` are labels that its legends name and that a series lacked, ``errors`` what Prometheus refused.
-    ``excused`` panels need a source that the recording does not have.
-    """
-
-    board: str
-    title: str
-    answered: tuple[str, ...]
-    silent: tuple[str, ...]
-    blank: tuple[str, ...] = ()
-    errors: tuple[str, ...] = ()
-    excused: bool = False
-
-    @property
-    def proven(self) -> bool:
-        """Whether any data came, and nothing was refused."""
-        return bool(self.answered) and not self.errors
-
-
-@dataclass(frozen=True, kw_only=True)
 class Proof:
     """What one recording proved. ``evaluation_seconds`` is how long Prometheus' engine took for its rules."""
 
     name: str
     source: str
     tiers: tuple[Sensitivity, ...]
-    findings: tuple[Finding, ...]
+    deviations: tuple[Deviation, ...] = ()
     alerts: tuple[Firing, ...] = ()
     detections: tuple[Detection, ...] = ()
     panels: tuple[PanelProof, ...] = ()
@@ -108,7 +101,7 @@ class Proof:
 
     def verdict(self, tier: Sensitivity) -> Verdict:
         """The worst that happened in a tier."""
-        kinds = {finding.kind for finding in self.findings if finding.tier in (tier, None)}
+        kinds = {each.kind for each in self.deviations if each.tier in (tier, None)}
         if "rule" in kinds:
             return "failed"
         return "missed" if "missed" in kinds else "noise" if kinds & {"noise", "early"} else "ok"
@@ -124,20 +117,20 @@ class Scoreboard:
 
     packs: tuple[Finding, ...]
     proofs: tuple[Proof, ...]
-    unproven: tuple[Finding, ...] = ()
+    unproven: tuple[Deviation, ...] = ()
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
-        """Everything that is wrong."""
-        return (*self.packs, *(finding for proof in self.proofs for finding in proof.findings), *self.unproven)
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not (self.packs or self.unproven or any(proof.deviations for proof in self.proofs))
 
     def to_json(self) -> str:
         """The scoreboard for machines; the same results give the same bytes except for measured times."""
         data = {
-            "ok": not self.findings,
-            "packs": [finding.what for finding in self.packs],
+            "ok": self.ok,
+            "packs": [asdict(finding) for finding in self.packs],
             "recordings": [_proof_data(proof) for proof in self.proofs],
-            "unproven": [finding.what for finding in self.unproven],
+            "unproven": [deviation.what for deviation in self.unproven],
         }
         return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
@@ -152,7 +145,7 @@ def _proof_data(proof: Proof) -> dict[str, object]:
         },
         "panels": {"proven": sum(panel.proven for panel in proof.panels), "total": len(proof.panels)},
         "evaluation_seconds": round(proof.evaluation_seconds, 2),
-        "findings": [finding.what for finding in proof.findings],
+        "deviations": [deviation.what for deviation in proof.deviations],
     }
 
 
@@ -166,19 +159,18 @@ def check_packs(bundle: Bundle, known: Collection[str]) -> list[Finding]:
     annotation or a variable reads has to be recorded. Raises UserError when promtool is missing.
     """
     packs = {"recording.yaml": bundle.recording} | {_pack(tier): groups for tier, groups in bundle.alerts.items()}
-    series = {*known, *_BUILT_IN, *(rule.record for rule in _rules(bundle.recording) if isinstance(rule, RecordingRule))}
-    findings = [
-        Finding(kind="rule", what=finding)
-        for finding in check_rules({name: rule_file(groups) for name, groups in packs.items()})
-    ]
+    recorded = (rule.record for rule in _rules(bundle.recording) if isinstance(rule, RecordingRule))
+    series = {*known, *_BUILT_IN, *recorded}
+    refused = check_rules({name: rule_file(groups) for name, groups in packs.items()})
+    found = [Finding("promtool", *finding.split(": ", 1)) for finding in refused]
     for name, groups in packs.items():
         for rule in _rules(groups):
             title = rule.record if isinstance(rule, RecordingRule) else rule.alert
-            findings += [Finding(kind="rule", what=what) for what in _unknown(f"{name}: {title}", rule.expr, series)]
+            found += _unknown(f"{name}: {title}", rule.expr, series)
     for slug, board in bundle.dashboards.items():
-        for where, expr in _board_expressions(board):
-            findings += [Finding(kind="panel", what=what) for what in _unknown(f"{slug}: {where}", expr, series)]
-    return findings
+        for query in Board(board).queries:
+            found += _unknown(f"{slug}: {query.where}", query.expr, series)
+    return found
 
 
 def _pack(tier: Sensitivity) -> str:
@@ -189,19 +181,13 @@ def _rules(groups: Iterable[RuleGroup]) -> Iterator[RecordingRule | AlertRule]:
     return (rule for group in groups for rule in group.rules)
 
 
-def _board_expressions(board: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    yield from ((query.panel, query.expr) for query in queries.panel_queries(board))
-    yield from (("annotations", expr) for expr in queries.annotation_queries(board))
-    yield from ((f"variable {choice.name}", choice.match) for choice in queries.choices(board) if choice.match)
-
-
-def _unknown(where: str, expr: str, series: Collection[str]) -> list[str]:
+def _unknown(where: str, expr: str, series: Collection[str]) -> list[Finding]:
     try:
         read = promql.selectors(promql.parse(expr))
     except ValueError as error:
-        return [f"{where}: not PromQL: {error}"]
+        return [Finding("promql", where, f"not PromQL: {one_line(error)}")]
     names = dict.fromkeys(each.name for each in read if each.name and each.name not in series)
-    return [f"{where}: reads {name}, which nothing exposes or records" for name in names]
+    return [Finding("unknown-series", where, f"reads {name}, which nothing exposes or records") for name in names]
 
 
 # One recording.
@@ -215,24 +201,28 @@ def prove(
 ) -> Proof:
     """Execute the recording rules, the alert packs and every panel of a bundle on one recording.
 
-    The bundle is built for the recording's site. A rule that Prometheus refuses or cannot compute is a finding. Raises
-    UserError when the recording is damaged or too large for promtool, or when a tool is missing.
+    The bundle is built for the recording's site. A rule that Prometheus refuses or cannot compute is a deviation.
+    ``panel_needs`` names the metrics without which a panel may stay empty. Raises UserError when the recording is
+    damaged or too large for promtool, or when a tool is missing.
     """
     story, series = read_story(folder), read_samples(folder)
     tiers = tuple(tier for tier in Sensitivity if tier in set(sensitivities))
     start, end = story.start.timestamp(), story.end.timestamp()
     interval = _interval(bundle)
-    blank = Proof(name=folder.name, source=story.source, tiers=tiers, findings=())
+    proof = Proof(name=folder.name, source=story.source, tiers=tiers)
     began = time.monotonic()
     try:
         result = evaluate(_rule_files(bundle, tiers), series, start, end, interval, story.scrape_interval)
     except ExpressionError as error:
-        return replace(blank, findings=(Finding(kind="rule", what=str(error)),))
+        return replace(proof, deviations=(Deviation(kind="rule", what=str(error)),))
+    except UserError as error:
+        raise UserError(f"{folder}: {error}") from error
     took = time.monotonic() - began
-    panels, empty = _prove_panels(bundle, story, interval, [*series, *result.series, *result.alert_series], panel_needs)
+    everything = [*series, *result.series, *result.alert_series]
+    panels, empty = _prove_panels(bundle, story, interval, everything, panel_needs or {})
     return replace(
-        blank,
-        findings=(*(finding for tier in tiers for finding in _judge(tier, story, result)), *empty),
+        proof,
+        deviations=(*(each for tier in tiers for each in _judge(tier, story, result)), *empty),
         alerts=tuple(result.alerts),
         detections=tuple(found for tier in tiers for found in _detections(tier, story, result)),
         panels=panels,
@@ -251,20 +241,20 @@ def prove_all(
     ``progress`` hears of each proof as soon as it is there. Raises as ``prove``.
     """
     tiers = tuple(sensitivities)
+    for tool in ("promtool", "prometheus"):
+        find(tool)
     # A fresh interpreter: the caller may have threads, a progress bar for one, and those do not survive a fork.
     context = multiprocessing.get_context("spawn")
     workers = max(1, min(os.cpu_count() or 1, len(jobs)))
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        futures: list[Future[Proof]] = []
-        for bundle, folder in jobs:
-            future = pool.submit(prove, bundle, folder, tiers, panel_needs)
-            future.add_done_callback(lambda done: None if done.cancelled() or done.exception() else progress(done.result()))
-            futures.append(future)
+        futures = [pool.submit(prove, bundle, folder, tiers, panel_needs) for bundle, folder in jobs]
         try:
-            return [future.result() for future in futures]
+            for future in as_completed(futures):
+                progress(future.result())
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+    return [future.result() for future in futures]
 
 
 def _interval(bundle: Bundle) -> int:
@@ -300,7 +290,7 @@ def _covers(entry: Expected, one: Firing) -> bool:
     return entry.alert == one.alert and entry.labels.items() <= dict(one.labels).items()
 
 
-def _judge(tier: Sensitivity, story: Recording, result: Evaluation) -> Iterator[Finding]:
+def _judge(tier: Sensitivity, story: Recording, result: Evaluation) -> Iterator[Deviation]:
     entries, fired = story.expect.get(tier, ()), _of(tier, result)
     for entry in entries:
         if not entry.optional:
@@ -309,27 +299,27 @@ def _judge(tier: Sensitivity, story: Recording, result: Evaluation) -> Iterator[
         yield from _unexpected(tier, [entry for entry in entries if _covers(entry, one)], one)
 
 
-def _missed(tier: Sensitivity, entry: Expected, starts: list[float]) -> Iterator[Finding]:
+def _missed(tier: Sensitivity, entry: Expected, starts: list[float]) -> Iterator[Deviation]:
     after, before = _moment(entry.after), _moment(entry.before)
     if any((after is None or start >= after) and (before is None or start <= before) for start in starts):
         return
     window = (f" after {_clock(after)}" if after else "") + (f" before {_clock(before)}" if before else "")
     instead = f", but at {', '.join(map(_clock, sorted(set(starts))))}" if starts else ""
     what = f"{selector(entry.alert, entry.labels)} did not fire{window}{instead}"
-    yield Finding(kind="missed", tier=tier, alert=entry.alert, when=before, what=f"{tier.value}: {what}")
+    yield Deviation(kind="missed", tier=tier, alert=entry.alert, when=before, what=f"{tier.value}: {what}")
 
 
-def _unexpected(tier: Sensitivity, entries: Sequence[Expected], one: Firing) -> Iterator[Finding]:
+def _unexpected(tier: Sensitivity, entries: Sequence[Expected], one: Firing) -> Iterator[Deviation]:
     start = one.firing[0][0]
     labels = [(key, value) for key, value in one.labels if key not in ("sensitivity", "severity", "signal")]
     name = f"{tier.value}: {selector(one.alert, tuple(labels))}"
     if not entries:
         what = f"{name} fired at {_clock(start)}, which the recording does not list"
-        yield Finding(kind="noise", tier=tier, alert=one.alert, when=start, what=what)
+        yield Deviation(kind="noise", tier=tier, alert=one.alert, when=start, what=what)
     elif all(entry.after is not None and start < entry.after.timestamp() for entry in entries):
         earliest = min(entry.after.timestamp() for entry in entries if entry.after)
         what = f"{name} fired at {_clock(start)}, before {_clock(earliest)}"
-        yield Finding(kind="early", tier=tier, alert=one.alert, when=start, what=what)
+        yield Deviation(kind="early", tier=tier, alert=one.alert, when=start, what=what)
 
 
 def _detections(tier: Sensitivity, story: Recording, result: Evaluation) -> Iterator[Detection]:
@@ -368,30 +358,51 @@ def _clock(moment: float) -> str:
 # Panels.
 
 
+def unproven(proofs: Iterable[Proof]) -> list[Deviation]:
+    """The queries of panels that returned no data on any recording."""
+    panels = [panel for proof in proofs for panel in proof.panels]
+    asked = dict.fromkeys((panel.board, panel.title, ref) for panel in panels for ref in panel.silent + panel.answered)
+    answered = {(panel.board, panel.title, ref) for panel in panels for ref in panel.answered}
+    return [
+        Deviation(kind="panel", what=f"{board}: {title}: query {ref} returns no data on any recording")
+        for board, title, ref in asked
+        if (board, title, ref) not in answered
+    ]
+
+
 def _prove_panels(
-    bundle: Bundle, story: Recording, interval: int, series: list[Series], needs: PanelNeeds | None
-) -> tuple[tuple[PanelProof, ...], list[Finding]]:
-    if not bundle.dashboards:
-        return (), []
+    bundle: Bundle, story: Recording, interval: int, series: Sequence[Series], needs: PanelNeeds
+) -> tuple[tuple[PanelProof, ...], list[Deviation]]:
     panels: list[PanelProof] = []
-    findings: list[Finding] = []
+    deviations: list[Deviation] = []
     present = {one.name for one in series}
     with TemporaryDirectory(prefix="dashgen-") as data:
         make_blocks(Path(data), series)
         # Blocks hold no stale markers: a sample must not outlive the next scrape or evaluation by much.
         with Server(Path(data), lookback=max(story.scrape_interval, interval) + 20) as server:
-            for slug, board in bundle.dashboards.items():
-                values, empty = _fill_in(server, story, interval, board)
+            for slug, json_data in bundle.dashboards.items():
+                viewer = Viewer(server, story, interval, Board(json_data))
                 shown = [
-                    replace(panel, excused=not needed.isdisjoint(present) is False)
-                    if (needed := set((needs or {}).get((slug, panel.title), ())))
-                    else panel
-                    for panel in _show(server, story, interval, slug, board, values)
+                    viewer.prove(slug, panel, needs.get((slug, panel.title), ()), present) for panel in viewer.panels
                 ]
+                wanted = slug in story.boards
+                empty = viewer.without_values if wanted else []
+                deviations += [_panel_deviation(slug, f"variable {name}", "has no values") for name in empty]
+                deviations += [each for panel in shown for each in _complaints(panel, wanted)]
                 panels += shown
-                if slug in story.boards:
-                    findings += [Finding(kind="panel", what=f"{slug}: variable {name} has no values") for name in empty]
-                    findings += [finding for panel in shown if not panel.excused for finding in _complaints(panel)]
-                else:
-                    findings += [finding for panel in shown for finding in _refusals(panel)]
-    return tuple(panels), findings
+    return tuple(panels), deviations
+
+
+def _complaints(panel: PanelProof, wanted: bool) -> Iterator[Deviation]:
+    """What is wrong with a panel: what Prometheus refuses always is, the rest where the recording wants the board."""
+    for error in panel.errors:
+        yield _panel_deviation(panel.board, panel.title, error)
+    if wanted and not panel.excused:
+        if not (panel.answered or panel.errors):
+            yield _panel_deviation(panel.board, panel.title, "returns no data")
+        for label in panel.blank:
+            yield _panel_deviation(panel.board, panel.title, f"the legend shows {label}, which a series lacks")
+
+
+def _panel_deviation(slug: str, where: str, what: str) -> Deviation:
+    return Deviation(kind="panel", what=f"{slug}: {where}: {what}")

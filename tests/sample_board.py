@@ -95,11 +95,12 @@ BOARD = Dashboard(
         Row(title="", panels=NUMBERS),
         Row(title="Curves", panels=CURVES),
         Row(title="Details", panels=DETAILS, collapsed=True),
-        Row(title="After the fold", panels=(Panel(title="Runbook", description="See there.", type="text", unit=Unit.COUNT, queries=()),)),
+        Row(
+            title="After the fold",
+            panels=(Panel(title="Runbook", description="See there.", type="text", unit=Unit.COUNT, queries=()),),
+        ),
     ),
-    variables=(
-        Variable(name="job", label="slurm_job_id", series="job:nccl_bandwidth:best", title="Job"),
-    ),
+    variables=(Variable(name="job", label="slurm_job_id", series="job:nccl_bandwidth:best", title="Job"),),
 )
 
 OTHER = Dashboard(slug="fleet", title="Fleet", question="Which job is slow?", rows=(), variables=())

@@ -31,14 +31,14 @@ count by (<job>, n_nodes, nranks) (
         name="job:nccl_transport:info",
         question="Over which transport does each communicator shape of the job run?",
         healthy="constant for the life of a job; n_nodes that rises means that a domain was split",
-        # Two labels are equal where copying one onto the other changes nothing; `or on` keeps the first class found.
+        # Two labels are equal where a row made from one of them twice exists; `or on` keeps the first class found.
         expr="""
 label_replace(0 * job:nccl_series:count{n_nodes="1"} + 1, "transport", "nvlink", "", "")
 or
 label_replace(
   0 * job:nccl_series:count{n_nodes!="1"} + 1
   and
-  label_replace(job:nccl_series:count, "n_nodes", "$1", "nranks", "(.+)"),
+  label_replace(group by (<job>, nranks) (job:nccl_series:count), "n_nodes", "$1", "nranks", "(.+)"),
   "transport", "network", "", ""
 )
 or on (<job>, n_nodes, nranks)

@@ -211,7 +211,7 @@ def _biases(job: Job, gpus: int, rng: np.random.Generator) -> dict[str, Floats]:
     """
     biases = {}
     for group in ("tp", "cp", "dp", "pp", "embedding", "world"):
-        large = rng.random(gpus) < 0.03
+        large = rng.random(gpus) < job.biased
         bias = np.clip(rng.normal(0, 0.01, gpus), -job.position_bias, job.position_bias)
         biases[group] = np.where(large, rng.uniform(-job.position_bias, job.position_bias, gpus), bias)
     return biases

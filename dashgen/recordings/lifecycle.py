@@ -141,7 +141,12 @@ def live(scenario: Scenario, number: int, begin: float, end: float, seed: int) -
         pauses,
         hangs,
     )
-    return replace(pulse, loss=_losses(pulse, [place for place, _ in strengths]))
+    losses = _losses(pulse, [place for place, _ in strengths])
+    for place, event in slowing:
+        under = (pulse.ends > event.start) & (pulse.ends < (horizon if event.end is None else event.end))
+        if isinstance(event, Algorithm) and under.any():
+            losses[place] = 1 - usual_seconds(pulse) / float(pulse.seconds[under].mean())
+    return replace(pulse, loss=losses)
 
 
 def _strengths(

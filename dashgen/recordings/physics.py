@@ -7,6 +7,7 @@ plus the transfer, and the rank that comes last has the shortest time. Everythin
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -218,11 +219,23 @@ def _seconds(job: Job, comm: Communicators, operation: str, size: int, algorithm
     else:
         rails = 1 if operation in ("Send", "Recv") else max(1, comm.nranks // comm.n_nodes)
         peak, latency = job.nic_gbs * rails * (0.925 if rails > 1 else 1.0), 470e-6
-    return total / peak / 1e9 + latency * min(1.0, max(0.1, (total / 16e6) ** 0.5))
+    return total / peak / 1e9 + latency * min(1.0, max(0.1, math.sqrt(total / 16e6)))
 
 
 def base_plan(job: Job) -> Plan:
-    """The healthy step of a job: the time that exposed communication leaves is spent computing."""
+    """The healthy step of a job: the time that exposed communication leaves is spent computing.
+
+    A job that lost its NVLink between nodes does the same work over the network.
+    """
+    if not job.mnnvl:
+        planned = base_plan(job.model_copy(update={"mnnvl": True}))
+        groups = layout(job.model_copy(update={"domain": 1}))
+        slower = []
+        for each in planned.operations:
+            comm = groups[each.traffic.group]
+            seconds = _seconds(job, comm, each.traffic.operation, each.size, each.algorithm)
+            slower.append(replace(each, comm=comm, seconds=seconds))
+        return replace(planned, operations=tuple(slower))
     groups = layout(job)
     operations = []
     for traffic in (() if job.only else PRESETS[job.preset]) + job.traffic:

@@ -77,6 +77,7 @@ class Job(_Strict):
     cp: int = Field(1, ge=1)
     pp: int = Field(1, ge=1)
     domain: int = Field(1, ge=1, description="nodes in one NVLink domain")
+    mnnvl: bool = Field(True, description="NCCL uses NVLink between the nodes of a domain")
     step: Duration = 5.0
     tflops: float = Field(400.0, gt=0, description="healthy throughput, TFLOP/s per GPU")
     log_every: int = Field(4, ge=1, description="steps between two lines of the training log")
@@ -92,6 +93,7 @@ class Job(_Strict):
     position_bias: float = Field(0.2, ge=0, le=0.5, description="largest lasting deviation of one GPU's times")
     nic_gbs: float = Field(46.0, gt=0, description="bus bandwidth of one NIC, GB/s (NVIDIA/nccl-tests#290: NDR 46-48)")
     nvlink_gbs: float = Field(476.0, gt=0, description="bus bandwidth in a domain, GB/s (NVIDIA/nccl-tests#290)")
+    biased: float = Field(0.03, ge=0, le=1, description="part of the GPUs with a large position bias")
     comm_names: dict[Group, str] = Field(default_factory=dict, description="communicator names, 'unknown' when unset")
     traffic: tuple[Traffic, ...] = Field((), description="operations besides those of the preset")
     only: bool = Field(False, description="leave out the preset's operations")
@@ -262,9 +264,8 @@ class MessageSize(_Event):
 
 
 class Algorithm(_Event):
-    """NCCL chooses another algorithm for a collective of some communicators, at another bandwidth."""
+    """NCCL chooses another algorithm for some communicators, at another bandwidth."""
 
-    benign = True
     kind: Literal["algorithm"]
     groups: tuple[Group, ...]
     to: str

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What somebody sees who opens a dashboard on a recording: every query of every panel, run by Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from dashgen import variables
+from dashgen.boards import Board, PanelView, Query
+from dashgen.prometheus import ExpressionError, Server
+from dashgen.recordings.format import Recording, Series
+
+_MAX_POINTS = 10_000  # Prometheus answers a range query with at most 11 000 points a series
+
+
+@dataclass(frozen=True, kw_only=True)
+class PanelProof:
+    """What a panel showed: its queries that ``answered`` and that stayed ``silent``, by letter.
+
+    ``blank`` are labels that its legends name and that a series lacked, ``errors`` what Prometheus refused.
+    ``excused`` panels need a source that the recording does not have.
+    """
+
+    board: str
+    title: str
+    answered: tuple[str, ...]
+    silent: tuple[str, ...]
+    blank: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+    excused: bool = False
+
+    @property
+    def proven(self) -> bool:
+        """Whether any data came, and nothing was refused."""
+        return bool(self.answered) and not self.errors
+
+
+class Viewer:
+    """Somebody who opens a dashboard on the whole recording, and opens every row.
+
+    ``panels`` are those that ask Prometheus, ``without_values`` the variables that have nothing to choose from.
+    """
+
+    def __init__(self, server: Server, story: Recording, interval: int, board: Board) -> None:
+        self._server = server
+        self._start, self._end = story.start.timestamp(), story.end.timestamp()
+        self._step = max(interval, int((self._end - self._start) / _MAX_POINTS) + 1)
+        self._values = variables.constants(board)
+        self._values |= variables.macros(self._start, self._end, self._step, story.scrape_interval)
+        self.panels = [panel for panel in board.asking if panel.queries]
+        self.without_values: list[str] = []
+        jobs = {fault.job for fault in story.faults}
+        for choice in variables.choices(board):
+            values = server.label_values(choice.label, variables.fill(choice.match, self._values) or None)
+            self._values[choice.name] = variables.pick(choice, values, jobs.__contains__)
+            self.without_values += [] if values else [choice.name]
+
+    def prove(self, slug: str, panel: PanelView, needs: Collection[str], present: Collection[str]) -> PanelProof:
+        """Ask every query of a panel; it is excused when none of the metrics it ``needs`` is ``present``."""
+        answered: list[str] = []
+        silent: list[str] = []
+        errors: list[str] = []
+        blank: dict[str, None] = {}
+        for query in panel.queries:
+            ref = str(query.target.get("refId") or "A")
+            try:
+                found = self._ask(query)
+            except ExpressionError as error:
+                errors.append(f"query {ref}: {error}")
+                continue
+            (answered if found else silent).append(ref)
+            shown = variables.legend_labels(str(query.target.get("legendFormat") or ""))
+            blank |= {label: None for label in shown if any(not _label(one, label) for one in found)}
+        return PanelProof(
+            board=slug,
+            title=panel.title,
+            answered=tuple(answered),
+            silent=tuple(silent),
+            blank=tuple(blank),
+            errors=tuple(errors),
+            excused=bool(needs) and not any(name in present for name in needs),
+        )
+
+    def _ask(self, query: Query) -> list[Series]:
+        """The series that have anything to show. A range query is the instant query of a table at every moment."""
+        expr = variables.fill(query.expr, self._values)
+        found = self._server.query_range(expr, self._start, self._end, self._step)
+        return [one for one in found if not np.isnan(one.values).all()]
+
+
+def _label(one: Series, label: str) -> str:
+    return one.name if label == "__name__" else dict(one.labels).get(label, "")

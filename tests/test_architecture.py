@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The layers of the package: a module knows what lies below it, never what lies above."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import dashgen
+
+ROOT = Path(dashgen.__file__).parent
+
+# From the ground up. A name stands for a module or for a whole package below dashgen.
+LAYERS = (
+    {"errors", "model", "findings"},
+    {"catalogue", "config"},
+    {"build", "runbook", "grafana", "panels", "modernise", "boards", "promql", "lint", "explain", "targets"},
+    {"recordings", "prometheus", "output"},
+    {"proof"},
+    {"cli", "__main__"},
+)
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        yield ".".join(part for part in parts if part != "__init__"), path
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Modules of the package that a file imports, below ``dashgen.``."""
+    names = {name for name, _ in modules()}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.removeprefix("dashgen.") for alias in node.names if alias.name.startswith("dashgen."))
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "dashgen":
+            base = (node.module or "").removeprefix("dashgen").removeprefix(".")
+            for alias in node.names:
+                full = f"{base}.{alias.name}".removeprefix(".")
+                yield full if full in names else base
+
+
+def layer(module: str) -> int:
+    top = module.split(".")[0]
+    return next(number for number, names in enumerate(LAYERS) if top in names)
+
+
+def test_every_module_has_a_layer_and_imports_only_from_its_own_or_a_lower_one() -> None:
+    for module, path in modules():
+        if not module:
+            continue
+        for imported in imports(path):
+            if imported:
+                assert layer(imported) <= layer(module), f"{module} imports {imported}"
+
+
+def test_no_two_modules_import_each_other() -> None:
+    graph = {module: {name for name in imports(path) if name not in ("", module)} for module, path in modules() if module}
+    # A package's __init__ collects its modules; a module may then read its package's lower neighbours only.
+    TopologicalSorter(graph).prepare()
+
+
+def test_only_the_command_line_prints() -> None:
+    for module, path in modules():
+        called = {node.func.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+        assert "print" not in called, f"{module} prints"
+
+
+def test_every_file_states_its_licence() -> None:
+    for path in [*ROOT.rglob("*.py"), *Path(__file__).parent.rglob("*.py")]:
+        assert path.read_text().startswith("# SPDX-License-Identifier: Apache-2.0\n"), path

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a build promises, whatever the site: complete, ordered, derived from one place, the same to the byte."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dashgen import build, catalogue, config
+from dashgen.catalogue.metrics import METRICS
+from dashgen.errors import UserError
+from dashgen.model import AlertRule, Sensitivity
+from dashgen.promql import names
+from dashgen.targets import TARGETS
+
+SITES: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "kubernetes": {
+        "labels": {"job": "job_name", "node": "kubernetes_node", "cluster": "cluster"},
+        "selector": 'namespace="training"',
+        "fabric": "xGMI",
+        "dump_interval": "60s",
+    },
+    "bare": {
+        "companions": {
+            name: {"enabled": False} for name in ("textfile", "exporter_metrics", "counters", "dcgm", "infiniband")
+        }
+    },
+    "throughput": {"companions": {"throughput": {"preset": "megatron-nv", "job_label": "slurm_job"}, "slurm": {"enabled": True}}},
+}
+
+
+def site(name: str) -> config.Site:
+    return config.site(SITES[name], "test")
+
+
+def panels(board: dict[str, Any]) -> list[dict[str, Any]]:
+    flat = itertools.chain.from_iterable([panel, *panel.get("panels", [])] for panel in board["panels"])
+    return [panel for panel in flat if panel["type"] != "row"]
+
+
+def alert_rules(of: config.Site, sensitivity: Sensitivity) -> dict[str, AlertRule]:
+    rules = (rule for group in build.alerts(of, sensitivity) for rule in group.rules)
+    return {rule.alert: rule for rule in rules if isinstance(rule, AlertRule)}
+
+
+@pytest.mark.parametrize("name", SITES)
+def test_two_builds_are_the_same_to_the_byte(name: str) -> None:
+    first, second = (TARGETS["files"].render(build.bundle(site(name)), site(name)) for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.parametrize("name", SITES)
+def test_every_panel_has_a_title_a_description_a_unit_and_a_query(name: str) -> None:
+    for slug, board in build.bundle(site(name)).dashboards.items():
+        for panel in panels(json.loads(json.dumps(board))):
+            where = f"{slug}: {panel.get('title')}"
+            assert panel["title"] and panel["description"], where
+            assert panel["fieldConfig"]["defaults"]["unit"], where
+            assert all(target["expr"] for target in panel["targets"]), where
+
+
+@pytest.mark.parametrize("name", SITES)
+def test_every_alert_has_a_runbook_a_summary_and_the_labels_that_others_route_by(name: str) -> None:
+    bundle = build.bundle(site(name))
+    for sensitivity, groups in bundle.alerts.items():
+        for rule in (rule for group in groups for rule in group.rules):
+            assert isinstance(rule, AlertRule)
+            assert rule.annotations["summary"] and rule.annotations["description"]
+            assert rule.annotations["runbook_url"] == f"rules/runbooks/{rule.alert}.md"
+            assert rule.alert in bundle.runbooks
+            assert rule.labels["sensitivity"] == sensitivity
+            assert {"signal", "severity"} <= set(rule.labels)
+
+
+@pytest.mark.parametrize("name", SITES)
+def test_rules_and_panels_read_only_series_that_exist(name: str) -> None:
+    known = {site(name).metric(metric.key) for metric in METRICS} | set(build.signals(site(name))) | {"ALERTS"}
+    known |= {"nv_dl_training_tokens_processed_total"} if name == "throughput" else set()
+    every = set(catalogue.SIGNAL_BY_NAME)
+    for signal, expr in build.signals(site(name)).items():
+        # A rule may mention a signal whose source this site lacks: `or` and `unless` then see nothing.
+        assert names(expr) <= known | every, signal
+    for board in build.dashboards(site(name)):
+        for panel in board.panels:
+            for query in panel.queries:
+                assert names(query.expr) <= known | every, f"{board.slug}: {panel.title}"
+
+
+@pytest.mark.parametrize("name", SITES)
+def test_no_placeholder_is_left_and_every_matcher_list_is_tidy(name: str) -> None:
+    for path, text in TARGETS["files"].render(build.bundle(site(name)), site(name)).items():
+        if path.endswith((".yaml", ".json")):
+            assert not re.search(r"<[a-z_]+>|<\d+ dumps", text), path
+            assert ", }" not in text and ",}" not in text, path
+
+
+def test_no_rule_is_written_twice() -> None:
+    exprs = [" ".join(expr.split()) for expr in build.signals(config.Site()).values()]
+    assert len(set(exprs)) == len(exprs)
+    assert len({alert.name for alert in catalogue.ALERTS}) == len(catalogue.ALERTS)
+
+
+def test_what_fires_in_a_tier_also_fires_in_the_next_one() -> None:
+    low, medium, high = (alert_rules(config.Site(), level) for level in Sensitivity)
+    assert set(low) < set(medium) < set(high)
+    for calmer, keener in ((low, medium), (medium, high)):
+        assert any(calmer[name].expr != keener[name].expr for name in calmer)
+
+
+def test_a_laxer_threshold_in_a_lower_tier_is_refused_when_the_catalogue_is_loaded() -> None:
+    alert = catalogue.ALERT_BY_NAME["NcclJobDegraded"]
+    lax = replace(alert.tiers[Sensitivity.LOW], threshold=0.01)
+    with pytest.raises(ValueError, match="laxer"):
+        replace(alert, tiers={**alert.tiers, Sensitivity.LOW: lax})
+
+
+def test_no_recorded_series_above_the_peer_level_keeps_an_unbounded_label() -> None:
+    for signal in catalogue.SIGNALS:
+        if not signal.name.startswith("peer:"):
+            assert not {"message_size", "version", "comm_name", "<peer>"} & set(signal.labels), signal.name
+
+
+def test_every_duration_follows_the_dump_interval() -> None:
+    slow = alert_rules(config.site({"dump_interval": "60s"}, "test"), Sensitivity.LOW)["NcclJobDegraded"]
+    usual = alert_rules(config.Site(), Sensitivity.LOW)["NcclJobDegraded"]
+    assert (usual.hold, slow.hold) == ("1m30s", "3m")
+    assert build.duration(89) == "1m29s"
+    assert all(group.interval == "1m" for group in build.recording(config.site({"dump_interval": "1m"}, "test")))
+
+
+def test_an_alert_can_be_changed_and_disabled_by_configuration() -> None:
+    changed = config.site(
+        {"alerts": {"NcclJobStalled": {"low": {"threshold": 9, "extra": {"blind": 12}}}, "NcclGpuLate": {"enabled": False}}},
+        "test",
+    )
+    assert "> 9 * 30" in alert_rules(changed, Sensitivity.LOW)["NcclJobStalled"].expr
+    assert "> 12 * 30" in alert_rules(changed, Sensitivity.LOW)["NcclJobStalled"].expr
+    assert "NcclGpuLate" not in alert_rules(changed, Sensitivity.HIGH)
+    assert "NcclGpuLate" not in build.bundle(changed).runbooks
+
+
+@pytest.mark.parametrize(
+    ("alerts", "says"),
+    [
+        ({"NcclJobStaled": {}}, "no such alert"),
+        ({"NcclJobQuiet": {"low": {"threshold": 1}}}, "not in this tier"),
+        ({"NcclJobStalled": {"low": {"extra": {"deaf": 1}}}}, "no such threshold"),
+    ],
+)
+def test_an_override_that_fits_nothing_is_an_error(alerts: dict[str, Any], says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        build.bundle(config.site({"alerts": alerts}, "test"))
+
+
+def test_a_site_with_several_clusters_keeps_them_apart_everywhere() -> None:
+    kubernetes = site("kubernetes")
+    for name, expr in build.signals(kubernetes).items():
+        if "job_name" in expr and name != "node:nccl_gpus_hidden:count":
+            assert "cluster" in expr, name
+    assert [variable["name"] for variable in build.bundle(kubernetes).dashboards["job"]["templating"]["list"]][:2] == [  # type: ignore[index]
+        "datasource",
+        "cluster",
+    ]

@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lint rules: each finds its fault, and a generated dashboard has none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sample_board import BOARD, OTHER, SERIES
+
+from dashgen import grafana
+from dashgen.findings import Finding
+from dashgen.lint import RULES, lint, render
+from dashgen.promql import labels, parse, selectors
+
+Json = dict[str, Any]
+CLEAN: Json = json.loads(grafana.text(grafana.dashboard(BOARD, grafana.Style(), [BOARD, OTHER])))
+
+
+def test_a_generated_dashboard_has_no_fault() -> None:
+    assert lint(CLEAN, SERIES) == []
+
+
+# One fault per rule, put into the clean dashboard.
+
+
+def curve(board: Json) -> Json:
+    found: Json = next(each for each in board["panels"] if each["type"] == "timeseries")
+    return found
+
+
+def expr(board: Json, promql: str) -> None:
+    curve(board)["targets"][0]["expr"] = promql
+
+
+def editable(board: Json) -> None:
+    board["editable"] = True
+
+
+def long_uid(board: Json) -> None:
+    board["uid"] = "a" * 41
+
+
+def old_legend(board: Json) -> None:
+    del curve(board)["options"]["legend"]["showLegend"]
+
+
+def left_to_fill_in(board: Json) -> None:
+    expr(board, 'up{slurm_job_id=~"$job", cluster="your_cluster"}')
+
+
+def covering(board: Json) -> None:
+    curve(board)["gridPos"]["x"] += 1
+
+
+def no_datasource_variable(board: Json) -> None:
+    del board["templating"]["list"][0]
+
+
+def default_datasource(board: Json) -> None:
+    del curve(board)["datasource"]
+
+
+def one_grafanas_datasource(board: Json) -> None:
+    curve(board)["datasource"]["uid"] = "P1809F7CD0C75ACF3"
+
+
+def read_once(board: Json) -> None:
+    board["templating"]["list"][1]["refresh"] = 1
+
+
+def idle_variable(board: Json) -> None:
+    board["templating"]["list"].append({**board["templating"]["list"][1], "name": "node"})
+
+
+def missing_variable(board: Json) -> None:
+    expr(board, 'up{node="$node"}')
+
+
+def exact_match(board: Json) -> None:
+    expr(board, 'up{slurm_job_id="$job"}')
+
+
+def no_description(board: Json) -> None:
+    del curve(board)["description"]
+
+
+def no_unit(board: Json) -> None:
+    del curve(board)["fieldConfig"]["defaults"]["unit"]
+
+
+def no_query(board: Json) -> None:
+    curve(board)["targets"] = []
+
+
+def same_title(board: Json) -> None:
+    curve(board)["title"] = "Bandwidth by GPU"
+
+
+def broken_query(board: Json) -> None:
+    expr(board, "sum(rate(up[)")
+
+
+def fixed_window(board: Json) -> None:
+    expr(board, "rate(up[2m])")
+
+
+def empty_legend(board: Json) -> None:
+    expr(board, "sum by (node) (up)")
+
+
+def misspelt_series(board: Json) -> None:
+    expr(board, "job:nccl_bandwith:best")
+
+
+def wrong_title(board: Json) -> None:
+    curve(board)["title"] = "Bandwidth across domains"
+    expr(board, 'up{transport="nvlink"}')
+
+
+FAULTS: dict[str, Callable[[Json], None]] = {
+    "uneditable-dashboard": editable,
+    "uid-too-long": long_uid,
+    "legacy-schema": old_legend,
+    "placeholder": left_to_fill_in,
+    "overlapping-grid": covering,
+    "template-datasource": no_datasource_variable,
+    "panel-datasource": default_datasource,
+    "hard-coded-datasource": one_grafanas_datasource,
+    "template-on-time-change-reload": read_once,
+    "variable-unused": idle_variable,
+    "variable-undefined": missing_variable,
+    "unusable-all": exact_match,
+    "panel-title-description": no_description,
+    "panel-units": no_unit,
+    "panel-no-targets": no_query,
+    "duplicate-title": same_title,
+    "target-promql": broken_query,
+    "target-rate-interval": fixed_window,
+    "legend-label-dropped": empty_legend,
+    "unknown-series": misspelt_series,
+    "title-query-mismatch": wrong_title,
+}
+
+
+def test_every_rule_has_a_fault_and_a_documentation() -> None:
+    assert set(FAULTS) == set(RULES)
+    assert all(rule.__doc__ for rule in RULES.values())
+
+
+@pytest.mark.parametrize("rule", FAULTS)
+def test_a_rule_finds_its_fault(rule: str) -> None:
+    board = deepcopy(CLEAN)
+    FAULTS[rule](board)
+    found = {finding.rule for finding in lint(board, SERIES)}
+    # Without its variable every reference to the data source is undefined as well.
+    assert found == {rule} | ({"variable-undefined"} if rule == "template-datasource" else set())
+
+
+# A dashboard with the faults that NVIDIA's template for NCCL Inspector had in NCCL 2.30.7, written anew.
+
+HOSTS = "label_values(your_job_metric{your_job_label=~'$jobid'}, your_hostname_label)"
+
+
+def vendor_panel(number: int, title: str, series: str, nodes: str) -> Json:
+    matchers = f'slurm_job_id="$jobid", p2p_operation="Send", {nodes}'
+    by = "message_size, nranks" if "!=" not in nodes else "message_size, nranks, n_nodes"
+    return {
+        "id": number,
+        "title": title,
+        "type": "timeseries",
+        "datasource": {"type": "prometheus", "uid": "${datasource}"},
+        "gridPos": {"x": 6 * (number - 2), "y": 1, "w": 6, "h": 8},
+        "fieldConfig": {"defaults": {}, "overrides": []},
+        "targets": [
+            {
+                "refId": "A",
+                "expr": f"avg by ({by}) ({series}{{{matchers}}})",
+                "legendFormat": "{{message_size}} {{gpu}}",
+            }
+        ],
+    }
+
+
+VENDOR: Json = {
+    "id": 7,
+    "uid": "nccl-inspector",
+    "title": "NCCL Inspector",
+    "editable": True,
+    "schemaVersion": 42,
+    "templating": {
+        "list": [
+            {"name": "datasource", "type": "datasource", "query": "prometheus"},
+            {"name": "logs", "type": "datasource", "query": "loki"},
+            {
+                "name": "cluster",
+                "type": "query",
+                "query": "SELECT name FROM slurm_clusters",
+                "datasource": "mysql",
+                "refresh": 1,
+            },
+            {
+                "name": "jobid",
+                "type": "query",
+                "query": "label_values(slurm_job_id)",
+                "multi": True,
+                "includeAll": True,
+            },
+            {"name": "host", "type": "query", "query": HOSTS, "refresh": 2},
+        ]
+    },
+    "panels": [
+        {"id": 1, "type": "row", "title": "P2P Send", "gridPos": {"x": 0, "y": 0, "w": 24, "h": 1}, "panels": []},
+        vendor_panel(2, "Bandwidth [NVLink Only]", "nccl_p2p_bus_bandwidth_gbs", 'n_nodes="1"'),
+        vendor_panel(3, "Bandwidth [NET]", "nccl_p2p_bus_bandwidth_gbs", 'n_nodes!="1"'),
+        vendor_panel(4, "Exec Time [NET]", "nccl_p2p_exec_time_microseconds", 'n_nodes!="1"'),
+        vendor_panel(5, "Exec Time [NVLink Only]", "nccl_p2p_exec_time_microseconds", 'n_nodes!="1"'),
+    ],
+}
+
+
+def found(rule: str) -> list[str]:
+    return [finding.where for finding in lint(VENDOR) if finding.rule == rule]
+
+
+def test_the_one_mistitled_panel_of_the_vendor_is_found_and_no_other() -> None:
+    assert found("title-query-mismatch") == ["P2P Send / Exec Time [NVLink Only]"]
+
+
+def test_all_panels_of_the_vendor_lack_units_and_descriptions() -> None:
+    assert len(found("panel-units")) == len(found("panel-title-description")) == 4
+
+
+def test_what_the_vendor_leaves_to_fill_in_is_found() -> None:
+    messages = {finding.message for finding in lint(VENDOR) if finding.rule == "placeholder"}
+    assert messages == {"fill in your_job_metric", "fill in your_job_label", "fill in your_hostname_label"}
+
+
+def test_choosing_all_jobs_shows_nothing_in_the_vendors_panels() -> None:
+    assert len(found("unusable-all")) == 4
+
+
+def test_the_vendors_variables_that_do_nothing_are_found() -> None:
+    assert found("variable-unused") == ["variable logs", "variable cluster", "variable host"]
+
+
+def test_the_vendors_own_database_is_found() -> None:
+    assert found("hard-coded-datasource") == ["variable cluster"]
+
+
+def test_a_legend_label_that_the_vendor_aggregates_away_is_found() -> None:
+    assert len(found("legend-label-dropped")) == 4
+
+
+# Rules in doubt stay silent.
+
+
+@pytest.mark.parametrize(
+    "title, promql",
+    [
+        ("NVLink and network", 'up{n_nodes="1"}'),
+        ("NVLink", 'up{transport="$transport"}'),
+        ("NVLink", 'up{transport=~"nvlink|mixed"}'),
+        ("NVLink errors", "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL"),
+        ("within one NVLink domain", 'up{n_nodes="1"}'),
+        ("across NVLink domains", 'up{n_nodes!="1"}'),
+        ("Network share of all", 'up{transport="network"} / ignoring (transport) up{transport="nvlink"}'),
+        ("AllReduce", 'up{collective=~"AllReduce|AllGather"}'),
+    ],
+)
+def test_a_title_that_fits_or_says_nothing_is_no_mismatch(title: str, promql: str) -> None:
+    board = deepcopy(CLEAN)
+    curve(board)["title"] = title
+    expr(board, promql)
+    assert "title-query-mismatch" not in {finding.rule for finding in lint(board)}
+
+
+def test_what_a_regular_expression_captures_is_no_placeholder() -> None:
+    board = deepcopy(CLEAN)
+    expr(board, 'label_replace(up, "transport", "$rest", "instance", "(?P<rest>.+)")')
+    assert "placeholder" not in {finding.rule for finding in lint(board)}
+
+
+@pytest.mark.parametrize("window", ["$__rate_interval", "$__range", "${__range_s}s"])
+def test_any_window_that_grafana_fills_in_is_a_good_one(window: str) -> None:
+    board = deepcopy(CLEAN)
+    expr(board, f"rate(up[{window}])")
+    assert {finding.rule for finding in lint(board)} <= {"target-promql"}
+
+
+def test_queries_of_other_data_sources_are_left_alone() -> None:
+    board = deepcopy(CLEAN)
+    source = {"type": "loki", "uid": "${datasource}"}
+    curve(board).update(datasource=source, targets=[{"expr": '{app="x"} |= "error"', "datasource": source}])
+    assert lint(board) == []
+
+
+keys = st.sampled_from(
+    "panels templating annotations list rows type title targets expr legendFormat datasource uid gridPos x y w h options "
+    "legend displayMode fieldConfig defaults custom thresholds steps value links url overrides properties transformations "
+    "renameByName query name repeat multi refresh known id".split()
+)
+leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)
+texts = st.sampled_from(
+    ["row", "timeseries", "heatmap", "sum(up) by (a)", "label_values(up, a)", "$a", "{{b}}", "query"]
+)
+anything = st.recursive(
+    leaves | texts, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=6)
+)
+
+
+@given(st.dictionaries(keys, anything, max_size=6))
+def test_no_json_however_broken_stops_the_lint(board: Json) -> None:
+    lint(board, SERIES)
+
+
+# Which labels a result has.
+
+
+@pytest.mark.parametrize(
+    "promql, kept, dropped",
+    [
+        ("up", "any", ""),
+        ("sum(up)", "", "any"),
+        ("sum by (a, b) (rate(up[5m]))", "a b", "c"),
+        ("sum without (a) (up)", "b", "a"),
+        ("topk(3, up)", "a", ""),
+        ('count_values("v", up)', "v", "a"),
+        ('sum by (a, new) (label_replace(sum by (a) (up), "new", "$1", "a", "(.*)"))', "a new", "b"),
+        ("sum by (a, b) (up) / on (a) sum by (a) (up)", "a", "b"),
+        ("sum by (a, b) (up) * on (a) group_left (n) up", "a b n", "c"),
+        ("sum by (a, b) (up) / ignoring (b) sum by (a) (up)", "a", "b"),
+        ("sum by (a, b) (up) - sum by (a, c) (up)", "a", "b c"),
+        ("sum by (a) (up) and on (a) up", "a", "b"),
+        ("sum by (a) (up) or sum by (b) (up)", "a b", "c"),
+        ("2 * sum by (a) (up) > bool 1", "a", "b"),
+        ("max_over_time(sum by (a) (up)[1h:1m])", "a", "b"),
+        ("histogram_quantile(0.9, sum by (le, a) (up))", "a", "le"),
+        ("quantile_over_time(0.5, sum by (a) (up)[1h:1m])", "a", "b"),
+        ("vector(1)", "", "a"),
+    ],
+)
+def test_the_labels_of_a_result_follow_prometheus(promql: str, kept: str, dropped: str) -> None:
+    result = labels(parse(promql))
+    assert [label for label in kept.split() if label not in result] == []
+    assert [label for label in dropped.split() if label in result] == []
+
+
+def test_a_series_named_by_a_matcher_is_found() -> None:
+    names = [each.name for each in selectors(parse('{__name__="up", a="b"} + rate(down[5m] offset 1h)'))]
+    assert names == ["up", "down"]
+
+
+# Reports.
+
+FINDING = Finding("panel-units", "Row / 100%, of\nall", "choose a unit", file="a,b.json")
+
+
+def test_text_names_file_place_remedy_and_rule() -> None:
+    assert render([FINDING]) == "a,b.json: Row / 100%, of\nall: choose a unit [panel-units]\n"
+    assert render([replace(FINDING, file="")]).startswith("Row / ")
+
+
+def test_json_holds_the_findings() -> None:
+    assert json.loads(render([FINDING], "json"))[0]["rule"] == "panel-units"
+
+
+def test_a_title_cannot_end_a_workflow_command() -> None:
+    line = "::warning file=a%2Cb.json,title=panel-units::Row / 100%25, of%0Aall: choose a unit\n"
+    assert render([FINDING], "github") == line
+
+
+def test_sarif_documents_every_rule_and_points_to_the_file() -> None:
+    (run,) = json.loads(render([FINDING], "sarif"))["runs"]
+    assert {each["id"] for each in run["tool"]["driver"]["rules"]} == set(RULES)
+    assert run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "a,b.json"
