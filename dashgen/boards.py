@@ -80,10 +80,15 @@ class PanelView:
 
 @dataclass(frozen=True)
 class Board:
-    """A dashboard taken apart, and the series known to exist."""
+    """A dashboard taken apart, and the series known to exist; a mapping of them says which labels each has."""
 
     json: Json
     known: Collection[str] | None = None
+
+    @property
+    def labels(self) -> promql.Known:
+        """The labels of the known series, as far as they are known."""
+        return self.known if isinstance(self.known, Mapping) else {}
 
     @cached_property
     def panels(self) -> tuple[PanelView, ...]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from dashgen import catalogue
+from dashgen import catalogue, promql
 from dashgen.catalogue import dashboards as boards
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config import AlertOverride, Site
@@ -21,7 +21,6 @@ from dashgen.model import (
     RecordingRule,
     RuleGroup,
     Sensitivity,
-    Severity,
     Signal,
     Tier,
 )
@@ -345,7 +344,20 @@ def _symbolic(alert: Alert, site: Site) -> str:
     return fill(alert.expr, site, {name: name.upper() for name in names})
 
 
-def pages(site: Site, sensitivity: Sensitivity) -> list[str]:
-    """Names of the alerts of a tier that wake somebody."""
-    rules = (rule for group in alerts(site, sensitivity) for rule in group.rules)
-    return [rule.alert for rule in rules if isinstance(rule, AlertRule) and rule.labels["severity"] == Severity.CRITICAL]
+def exposed(site: Site) -> frozenset[str]:
+    """Names of the series that the site's sources expose, the configured throughput among them."""
+    throughput = promql.selectors(promql.parse(fill("<throughput> or vector(0)", site))) if _throughput(site) else ()
+    return frozenset({site.metric(metric.key) for metric in METRICS} | {each.name for each in throughput})
+
+
+def panel_needs(site: Site) -> dict[tuple[str, str], tuple[str, ...]]:
+    """The metrics, by (board, panel title), without any of which a panel has nothing to show."""
+    by_companion: dict[str, tuple[str, ...]] = {}
+    for metric in METRICS:
+        by_companion[metric.companion] = (*by_companion.get(metric.companion, ()), site.metric(metric.key))
+    return {
+        (view.slug, panel.title): by_companion[panel.companion]
+        for view in dashboards(site)
+        for panel in view.panels
+        if panel.companion in by_companion and panel.companion
+    }

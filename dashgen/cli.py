@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,8 +24,12 @@ from dashgen.errors import UserError
 from dashgen.model import Sensitivity
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from dashgen.config import Site
     from dashgen.output import Change
+    from dashgen.recordings.format import Recording, Series
+    from dashgen.recordings.importing import ImportReport
 
 app = typer.Typer(
     name="dashgen",
@@ -32,12 +39,18 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 config_app = typer.Typer(help="A commented dashgen.yaml, and its JSON Schema for editors.", no_args_is_help=True)
+import_app = typer.Typer(help="Make a recording from Inspector's own files.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
+app.add_typer(import_app, name="import")
+
+# Where a checkout keeps its recordings; an installed dashgen is told where they are.
+DEFAULT_RECORDINGS = Path("tests/recordings")
 
 Config = Annotated[
     Path | None, typer.Option("--config", "-c", help="dashgen.yaml of the site; by default the one in this folder")
 ]
 Level = Annotated[Sensitivity, typer.Option("--sensitivity", help="how much the on-call wants to hear")]
+RecordingFolder = Annotated[Path, typer.Option("--output", "-o", help="folder of the recording")]
 OutFile = Annotated[Path | None, typer.Option("--output", "-o", help="a file instead of standard output")]
 
 
@@ -46,6 +59,15 @@ class Only(StrEnum):
 
     RECORDING = "recording"
     ALERTS = "alerts"
+
+
+class Report(StrEnum):
+    """Forms of a list of findings."""
+
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+    GITHUB = "github"
 
 
 class Format(StrEnum):
@@ -158,6 +180,142 @@ def explain(
     typer.echo(text(name, _site(config)))
 
 
+@app.command()
+def validate(
+    recordings: Annotated[
+        Path, typer.Option("--recordings", help="folder of recordings, or one recording")
+    ] = DEFAULT_RECORDINGS,
+    sensitivity: Annotated[
+        list[Sensitivity] | None, typer.Option("--sensitivity", help="prove one tier only; may be repeated")
+    ] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="write the scoreboard as JSON")] = None,
+    config: Config = None,
+) -> None:
+    """Run every rule and every panel against recordings on real promtool and Prometheus."""
+    from dashgen import build as building
+    from dashgen import proof, scoreboard
+
+    site = _site(config)
+    tiers = sensitivity or list(Sensitivity)
+    folders = scoreboard.folders(recordings)
+    packs = proof.check_packs(building.bundle(site, tiers), building.exposed(site))
+    jobs = [(building.bundle(own, tiers), folder) for folder, own in scoreboard.sites(folders, site)]
+    with _progress(len(jobs), "proving") as step:
+        proofs = proof.prove_all(jobs, tiers, building.panel_needs(site), lambda done: step(done.name))
+    # A single recording is not meant to fill every board.
+    board = proof.Scoreboard(
+        packs=tuple(packs),
+        proofs=tuple(proofs),
+        unproven=tuple(proof.unproven(proofs)) if recordings == DEFAULT_RECORDINGS else (),
+    )
+    if report is not None:
+        from dashgen.output import write_file
+
+        write_file(report, board.to_json())
+    _console().print(scoreboard.table(board, tiers))
+    for line in scoreboard.findings(board):
+        typer.echo(line)
+    typer.echo(scoreboard.summary(board))
+    if not board.ok:
+        raise typer.Exit(1)
+
+
+@app.command()
+def lint(
+    paths: Annotated[list[Path], typer.Argument(help="dashboard JSON files, or folders of them")],
+    format: Annotated[Report, typer.Option("--format", help="form of the findings")] = Report.TEXT,
+) -> None:
+    """Check Grafana dashboards, also other people's, for what makes them break or mislead."""
+    from dashgen import lint as linting
+    from dashgen import scoreboard
+
+    findings = [
+        replace(found, file=str(path)) for path, data in scoreboard.dashboards(paths) for found in linting.lint(data)
+    ]
+    typer.echo(linting.render(findings, format.value), nl=False)
+    if findings:
+        raise typer.Exit(1)
+
+
+@app.command()
+def simulate(
+    scenario: Annotated[str, typer.Argument(help="name of a scenario that comes with dashgen, or a YAML file")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="folder of the recording")],
+    seed: Annotated[int | None, typer.Option("--seed", help="instead of the scenario's own")] = None,
+) -> None:
+    """Make a recording from a scenario: a physical model of a training job, deterministic by seed."""
+    from dashgen.recordings.importing import check_writable
+    from dashgen.recordings.scenario import scenario_path
+    from dashgen.recordings.simulate import make_recording
+
+    check_writable(output)
+    path = Path(scenario) if scenario.endswith((".yaml", ".yml")) else scenario_path(scenario)
+    recording = make_recording(path, output, seed)
+    typer.echo(f"{output}: {recording.start:%Y-%m-%d %H:%M} to {recording.end:%H:%M} UTC, {len(recording.faults)} events")
+
+
+@import_app.command("json")
+def import_json(
+    path: Annotated[Path, typer.Argument(help="dump file, or folder of .log, .jsonl and .json files, also .gz")],
+    output: RecordingFolder,
+    job: Annotated[str | None, typer.Option("--job", help="job id; by default from the folder's name")] = None,
+) -> None:
+    """From Inspector's JSON mode, aggregated as its Prometheus mode would have done."""
+    from dashgen.recordings import jsonmode
+    from dashgen.recordings.importing import check_writable
+
+    check_writable(output)
+    with _bytes_progress("reading") as progress:
+        result = jsonmode.import_json(path, job_id=job, progress=progress)
+    _save(output, result)
+
+
+@import_app.command("textfile")
+def import_textfile(
+    path: Annotated[Path, typer.Argument(help="folder of copies of Inspector's .prom files")],
+    output: RecordingFolder,
+) -> None:
+    """From copies of Inspector's .prom files, taken over time."""
+    from dashgen.recordings import textfile
+    from dashgen.recordings.importing import check_writable
+
+    check_writable(output)
+    with _bytes_progress("reading") as progress:
+        result = textfile.import_textfile(path, progress=progress)
+    _save(output, result)
+
+
+@app.command()
+def record(
+    job: Annotated[str, typer.Option("--job", help="id of the job")],
+    start: Annotated[datetime, typer.Option("--start", help="begin, UTC unless it says otherwise")],
+    end: Annotated[datetime, typer.Option("--end", help="end, UTC unless it says otherwise")],
+    output: RecordingFolder,
+    prometheus: Annotated[str, typer.Option("--prometheus", help="address of the Prometheus")] = "http://localhost:9090",
+    extra: Annotated[list[str] | None, typer.Option("--extra", help="a further metric or selector; may be repeated")] = None,
+    pseudonyms: Annotated[bool, typer.Option("--pseudonyms", help="rename hosts, jobs, GPUs and communicators")] = False,
+    config: Config = None,
+) -> None:
+    """Make a recording of one job from a live Prometheus."""
+    from dashgen.recordings import live
+
+    site = _site(config)
+    throughput = [site.companions.throughput.metric] if site.companions.throughput.metric else []
+    with _bytes_progress("fetching") as progress:
+        _, series, _ = live.record(
+            prometheus,
+            job,
+            _utc(start),
+            _utc(end),
+            out=output,
+            job_label=site.labels.job,
+            pseudonyms=pseudonyms,
+            extra=[*(extra or []), *throughput],
+            progress=progress,
+        )
+    typer.echo(f"{output}: {len(series)} series")
+
+
 @config_app.command("init")
 def config_init(output: OutFile = None) -> None:
     """Print a commented dashgen.yaml in which every key has its default."""
@@ -176,6 +334,49 @@ def config_schema(output: OutFile = None) -> None:
     from dashgen.config import Site
 
     _write(json.dumps(Site.model_json_schema(), indent=2) + "\n", output)
+
+
+def _save(output: Path, result: tuple[Recording, list[Series], ImportReport]) -> None:
+    from dashgen.recordings.importing import save
+
+    recording, series, report = result
+    save(output, recording, series)
+    typer.echo(f"{output}: {len(series)} series, {recording.start:%Y-%m-%d %H:%M} to {recording.end:%H:%M} UTC")
+    for line in report.lines():
+        typer.echo(line, err=True)
+
+
+def _utc(moment: datetime) -> datetime:
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def _console() -> Console:
+    """Plain text where nobody watches; rich honours NO_COLOR by itself."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False)
+
+
+@contextmanager
+def _progress(total: int, what: str) -> Iterator[Callable[[str], None]]:
+    """A bar on a terminal, nothing elsewhere; each call is one thing done."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda name: bar.update(task, advance=1, description=f"{what} {name}")
+
+
+@contextmanager
+def _bytes_progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar that is told how much is done of how much."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _write(text: str, path: Path | None) -> None:

@@ -34,7 +34,7 @@ _OWN_COLUMN = re.compile(r"(Time|Value)\b.*")
 
 
 def lint(dashboard: Json, known: Collection[str] | None = None) -> list[Finding]:
-    """All faults of a dashboard; ``known`` are the series that exist, where somebody knows them."""
+    """All faults of a dashboard; ``known`` are the series that exist, a mapping of them says which labels each has."""
     board = Board(dashboard, known)
     return [Finding(name, where, message) for name, rule in RULES.items() for where, message in rule(board)]
 
@@ -286,7 +286,7 @@ def target_rate_interval(board: Board) -> Iterator[Hit]:
 def legend_label_dropped(board: Board) -> Iterator[Hit]:
     """A legend shows labels that its query still has; the others come out empty and the lines look alike."""
     for panel in board.panels:
-        asked = [(query, promql.labels(query.tree)) for query in panel.queries if query.tree is not None]
+        asked = [(query, promql.labels(query.tree, board.labels)) for query in panel.queries if query.tree is not None]
         if any(promql.VARIABLE_NAME in kept.names for _, kept in asked):
             continue
         for query, kept in asked:

@@ -44,7 +44,7 @@ class Unit(StrEnum):
     BYTES = "bytes"
     BYTES_PER_SECOND = "Bps"
     TIMESTAMP = "dateTimeFromNow"
-    TFLOPS = "TFLOPS"
+    TFLOPS = "tflops"
     BOOL = "bool_on_off"
 
 

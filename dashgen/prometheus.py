@@ -32,6 +32,7 @@ from dashgen.ruletest import (
     Firing,
     alert_tests,
     expression_tests,
+    file_names,
     raise_errors,
     read_annotations,
     read_evaluation,
@@ -182,12 +183,11 @@ def _test_rules(
     tests: Mapping[str, object],
 ) -> str:
     """Run ``promtool test rules`` with tests that fail on purpose, and return what it reports that it got."""
-    names = {f"rules-{index}.yaml": name for index, name in enumerate(rule_files)}
-    files = dict(zip(names, rule_files.values(), strict=True))
-    content = unit_test(files, series, start, end, interval, scrape_interval, tests)
+    content = unit_test(rule_files, series, start, end, interval, scrape_interval, tests)
+    written = file_names(rule_files)
     with TemporaryDirectory(prefix="dashgen-") as folder:
-        for written, text in files.items():
-            (Path(folder) / written).write_text(text, encoding="utf-8")
+        for own, text in zip(written, rule_files.values(), strict=True):
+            (Path(folder) / own).write_text(text, encoding="utf-8")
         # JSON is YAML, and is written much faster.
         path = Path(folder) / "test.yaml"
         path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
@@ -195,8 +195,8 @@ def _test_rules(
         if done.returncode < 0:
             raise UserError(f"promtool: killed by signal {-done.returncode}; give it more memory, or fewer GPUs")
         report = done.stderr
-        for written, name in names.items():
-            report = report.replace(str(Path(folder) / written), name)
+        for own, name in zip(written, rule_files, strict=True):
+            report = report.replace(str(Path(folder) / own), name)
     raise_errors(report)
     return report
 
@@ -292,7 +292,9 @@ class Server:
             return False
 
     def _complaint(self) -> str:
-        return _last_line(self._log.read_text(errors="replace"))
+        log = self._log.read_text(errors="replace")
+        # A panic leaves its stack below the line that says what went wrong.
+        return _last_line("\n".join(line for line in log.splitlines() if "err=" in line) or log)
 
     def query(self, expr: str, moment: float) -> list[Series]:
         """The value of an expression at a moment: one sample a series; a scalar is a series without a name."""

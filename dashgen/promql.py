@@ -7,9 +7,10 @@ promql-parser builds the tree. Its printer does not escape label values, so noth
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import promql_parser as ast
@@ -28,7 +29,7 @@ _TOKENS = re.compile(
     r"""|(?P<window>\[[^\]]*\]|\boffset\s+\$\{?\w+\}?)"""
     r"""|(?P<variable>\$\{\w+(?::\w+)?\}|\$[A-Za-z_]\w*)"""
 )
-_VARIABLE = re.compile(r"\$\{\w+(?::\w+)?\}|\$[A-Za-z_]\w*")
+_VARIABLE = re.compile(r"\$\{\w+(?::\w+)?\}(?:ms|[smhd])?|\$[A-Za-z_]\w*")  # ${__range_s}s has its unit outside
 
 
 class Matcher(NamedTuple):
@@ -83,6 +84,11 @@ def selectors(tree: Tree) -> tuple[Selector, ...]:
     return tuple(dict.fromkeys(_selector(node) for node in nodes(tree) if isinstance(node, ast.VectorSelector)))
 
 
+def names(expr: str) -> frozenset[str]:
+    """The series that an expression reads, those aside that only matchers tell."""
+    return frozenset(each.name for each in selectors(parse(expr)) if each.name)
+
+
 def _selector(node: Tree) -> Selector:
     matchers = tuple(Matcher(each.name, _OPERATORS[str(each.op)], each.value) for each in node.matchers.matchers)
     named = [each.value for each in matchers if each.label == "__name__" and each.op == "="]
@@ -131,20 +137,33 @@ EVERY = Labels(frozenset(), all_but=True)
 NONE = Labels(frozenset())
 
 
-def labels(tree: Tree) -> Labels:
-    """The labels that a result can have, as far as the expression alone tells."""
+Known = Mapping[str, Collection[str]]
+"""The labels of series, by name, as far as somebody knows them."""
+
+
+def labels(tree: Tree, known: Known = MappingProxyType({})) -> Labels:
+    """The labels that a result can have, as far as the expression and the series known tell."""
     for kind, rule in _LABELS.items():
         if isinstance(tree, kind):
-            return rule(tree)
+            return rule(tree, known)
     return EVERY
 
 
-def _inner(tree: Tree) -> Labels:
-    return labels(tree.expr)
+def _series(tree: Tree, known: Known) -> Labels:
+    name = _selector(tree).name
+    return Labels(frozenset(known[name])) if name in known else EVERY
 
 
-def _aggregate(tree: Tree) -> Labels:
-    inner = labels(tree.expr)
+def _range(tree: Tree, known: Known) -> Labels:
+    return _series(tree.vector_selector, known)
+
+
+def _inner(tree: Tree, known: Known) -> Labels:
+    return labels(tree.expr, known)
+
+
+def _aggregate(tree: Tree, known: Known) -> Labels:
+    inner = labels(tree.expr, known)
     if str(tree.op) in ("topk", "bottomk", "limitk", "limit_ratio"):
         return inner
     kept = NONE
@@ -154,16 +173,16 @@ def _aggregate(tree: Tree) -> Labels:
     return kept.add([tree.param.val]) if str(tree.op) == "count_values" else kept
 
 
-def _call(tree: Tree) -> Labels:
+def _call(tree: Tree, known: Known) -> Labels:
     name, arguments = tree.func.name, tree.args
     if name in ("label_replace", "label_join"):
-        return labels(arguments[0]).add([arguments[1].val])
+        return labels(arguments[0], known).add([arguments[1].val])
     if name in ("histogram_quantile", "histogram_fraction"):
-        return labels(arguments[-1]).drop(["le"])
-    if name == "info":
+        return labels(arguments[-1], known).drop(["le"])
+    if name in ("absent", "absent_over_time", "info"):
         return EVERY
     series = [each for each in arguments if not (_is_scalar(each) or isinstance(each, ast.StringLiteral))]
-    return labels(series[0]) if series else NONE
+    return labels(series[0], known) if series else NONE
 
 
 def _is_scalar(tree: Tree) -> bool:
@@ -176,9 +195,9 @@ def _is_scalar(tree: Tree) -> bool:
     return isinstance(tree, ast.NumberLiteral)
 
 
-def _binary(tree: Tree) -> Labels:
+def _binary(tree: Tree, known: Known) -> Labels:
     """Prometheus' matching: ``on`` keeps its labels, ``ignoring`` drops them, a grouping keeps the many side's."""
-    left, right = labels(tree.lhs), labels(tree.rhs)
+    left, right = labels(tree.lhs, known), labels(tree.rhs, known)
     if _is_scalar(tree.lhs) or _is_scalar(tree.rhs):
         return right if _is_scalar(tree.lhs) else left
     operator = str(tree.op)
@@ -199,7 +218,9 @@ def _binary(tree: Tree) -> Labels:
 _MANY_TO_ONE = ast.VectorMatchCardinality.ManyToOne
 _ONE_TO_MANY = ast.VectorMatchCardinality.OneToMany
 
-_LABELS: dict[type, Callable[[Tree], Labels]] = {
+_LABELS: dict[type, Callable[[Tree, Known], Labels]] = {
+    ast.VectorSelector: _series,
+    ast.MatrixSelector: _range,
     ast.AggregateExpr: _aggregate,
     ast.BinaryExpr: _binary,
     ast.Call: _call,

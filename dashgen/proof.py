@@ -373,6 +373,8 @@ def unproven(proofs: Iterable[Proof]) -> list[Deviation]:
 def _prove_panels(
     bundle: Bundle, story: Recording, interval: int, series: Sequence[Series], needs: PanelNeeds
 ) -> tuple[tuple[PanelProof, ...], list[Deviation]]:
+    if not bundle.dashboards:
+        return (), []
     panels: list[PanelProof] = []
     deviations: list[Deviation] = []
     present = {one.name for one in series}

@@ -62,6 +62,11 @@ def is_timestamp(name: str) -> bool:
     return _TIMESTAMP.fullmatch(name) is not None
 
 
+def file_names(rule_files: Mapping[str, str]) -> list[str]:
+    """Names that are fit for any file system, in the order of the files."""
+    return [f"rules-{index}.yaml" for index in range(len(rule_files))]
+
+
 def unit_test(
     rule_files: Mapping[str, str],
     series: Iterable[Series],
@@ -71,10 +76,13 @@ def unit_test(
     scrape_interval: int,
     tests: Mapping[str, object],
 ) -> dict[str, object]:
-    """The content of a test file for rule files that lie beside it. Raises UserError when two groups share a name."""
+    """The content of a test file; the rule files lie beside it under their ``file_names``.
+
+    Raises UserError when two groups share a name.
+    """
     last = int((end - start) // scrape_interval)
     return {
-        "rule_files": list(rule_files),
+        "rule_files": file_names(rule_files),
         "evaluation_interval": f"{interval}s",
         "group_eval_order": _group_names(rule_files),
         "tests": [
@@ -146,7 +154,9 @@ def _values(one: Series, start: float, step: int, last: int) -> str:
     places, samples = places[inside], one.values[inside] - offset
     if not places.size:
         return ""
-    breaks = np.flatnonzero((np.diff(places) != 1) | (samples[1:] != samples[:-1])) + 1
+    # A repetition of Inf would read as a word.
+    repeated = (np.diff(places) == 1) & (samples[1:] == samples[:-1]) & np.isfinite(samples[1:])
+    breaks = np.flatnonzero(~repeated) + 1
     firsts = [0, *breaks.tolist()]
     words: list[str] = []
     free = 0
@@ -254,7 +264,7 @@ def _intervals(times: Sequence[float], step: int) -> tuple[Interval, ...]:
 
 
 _ALERT_TEST = re.compile(r"^    alertname: (?P<alert>.+), time: \S+, *\n +exp:", re.M)
-_ANNOTATIONS = re.compile(r"^ +Annotations:(?P<pairs>\{.*\})$", re.M)
+_ANNOTATIONS = re.compile(r"^ +Annotations:(?P<pairs>\{.*\}),?$", re.M)
 
 
 def read_annotations(report: str) -> Iterator[tuple[str, dict[str, str]]]:

@@ -17,7 +17,7 @@ from sample_board import BOARD, OTHER, SERIES
 from dashgen import grafana
 from dashgen.findings import Finding
 from dashgen.lint import RULES, lint, render
-from dashgen.promql import labels, parse, selectors
+from dashgen.promql import labels, names, parse, selectors
 
 Json = dict[str, Any]
 CLEAN: Json = json.loads(grafana.text(grafana.dashboard(BOARD, grafana.Style(), [BOARD, OTHER])))
@@ -287,11 +287,11 @@ def test_what_a_regular_expression_captures_is_no_placeholder() -> None:
     assert "placeholder" not in {finding.rule for finding in lint(board)}
 
 
-@pytest.mark.parametrize("window", ["$__rate_interval", "$__range", "${__range_s}s"])
+@pytest.mark.parametrize("window", ["$__rate_interval", "${__range}", "${__range_s}s"])
 def test_any_window_that_grafana_fills_in_is_a_good_one(window: str) -> None:
     board = deepcopy(CLEAN)
-    expr(board, f"rate(up[{window}])")
-    assert {finding.rule for finding in lint(board)} <= {"target-promql"}
+    expr(board, f"rate(up[{window}]) / max_over_time(up[{window}:$__interval])")
+    assert lint(board) == []
 
 
 def test_queries_of_other_data_sources_are_left_alone() -> None:
@@ -301,21 +301,33 @@ def test_queries_of_other_data_sources_are_left_alone() -> None:
     assert lint(board) == []
 
 
-keys = st.sampled_from(
-    "panels templating annotations list rows type title targets expr legendFormat datasource uid gridPos x y w h options "
-    "legend displayMode fieldConfig defaults custom thresholds steps value links url overrides properties transformations "
-    "renameByName query name repeat multi refresh known id".split()
+def keys_of(value: Any) -> set[str]:
+    if isinstance(value, list):
+        return {key for item in value for key in keys_of(item)}
+    return {*value, *(key for item in value.values() for key in keys_of(item))} if isinstance(value, dict) else set()
+
+
+keys = st.sampled_from(sorted(keys_of(CLEAN) | {"rows", "repeat"}))
+words = st.sampled_from(
+    ["row", "timeseries", "heatmap", "query", "sum(up) by (a)", "label_values(up, a)", "$a", "{{b}}"]
 )
-leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)
-texts = st.sampled_from(
-    ["row", "timeseries", "heatmap", "sum(up) by (a)", "label_values(up, a)", "$a", "{{b}}", "query"]
-)
-anything = st.recursive(
-    leaves | texts, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=6)
+leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8) | words
+anything = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=6))
+things = anything | st.lists(st.dictionaries(keys, anything, max_size=6), max_size=3)
+boards = st.fixed_dictionaries(
+    {},
+    optional={
+        "panels": things,
+        "rows": things,
+        "templating": st.fixed_dictionaries({"list": things}) | anything,
+        "annotations": st.fixed_dictionaries({"list": things}) | anything,
+        "links": things,
+        "uid": anything,
+    },
 )
 
 
-@given(st.dictionaries(keys, anything, max_size=6))
+@given(boards)
 def test_no_json_however_broken_stops_the_lint(board: Json) -> None:
     lint(board, SERIES)
 
@@ -352,9 +364,20 @@ def test_the_labels_of_a_result_follow_prometheus(promql: str, kept: str, droppe
     assert [label for label in dropped.split() if label in result] == []
 
 
+def test_a_legend_label_that_the_series_itself_lacks_is_found_where_its_labels_are_known() -> None:
+    known = dict.fromkeys(SERIES, ("slurm_job_id", "transport", "node", "gpu"))
+    assert lint(CLEAN, known) == []
+    faults = lint(CLEAN, {**known, "job:nccl_bandwidth:best": ("slurm_job_id",)})
+    assert {(each.rule, each.where) for each in faults} == {
+        ("legend-label-dropped", "Bandwidth now"),
+        ("legend-label-dropped", "Curves / Bandwidth by transport"),
+    }
+
+
 def test_a_series_named_by_a_matcher_is_found() -> None:
-    names = [each.name for each in selectors(parse('{__name__="up", a="b"} + rate(down[5m] offset 1h)'))]
-    assert names == ["up", "down"]
+    promql = '{__name__="up", a="b"} + rate(down[5m] offset 1h) + {a="c"}'
+    assert [each.name for each in selectors(parse(promql))] == ["up", "down", ""]
+    assert names(promql) == {"up", "down"}
 
 
 # Reports.

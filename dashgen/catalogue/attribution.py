@@ -20,11 +20,17 @@ SIGNALS = (
         healthy="absent",
         expr="""
 label_replace(
+  (job:nccl_degraded:depth and job:nccl_degraded:bool == 1)
+  and on (<job>) min by (<job>) (max_over_time(gpu:nccl_late:ratio[<2 dumps - 1s>])) < 0.8,
+  "suspect", "straggler", "", ""
+)
+or on (<job>, transport)
+label_replace(
   (job:nccl_degraded:depth{transport!="nvlink"} and job:nccl_degraded:bool == 1)
   unless on (<job>) job:nccl_degraded:bool{transport="nvlink"} == 1,
   "suspect", "network", "", ""
 )
-or
+or on (<job>, transport)
 label_replace(
   (job:nccl_degraded:depth{transport="nvlink"} and job:nccl_degraded:bool == 1)
   unless on (<job>) job:nccl_degraded:bool{transport!="nvlink"} == 1,
@@ -67,7 +73,13 @@ label_replace(
 )
 or on (<job>)
 label_replace(
-  (1 - min by (<job>) (min_over_time(gpu:nccl_late:ratio[<2 dumps - 1s>]) < 0.8))
+  (
+    1 - min by (<job>) (
+      max_over_time(gpu:nccl_late:ratio[<3 dumps - 1s>]) < 0.8
+      and
+      count_over_time(gpu:nccl_late:ratio[<3 dumps - 1s>]) >= 3
+    )
+  )
   * on (<job>) group_right ()
   (
     group by (<job>, transport) (job:nccl_transport:info{transport="mixed"})
@@ -188,14 +200,15 @@ LATE_ALERTS = (
 gpu:nccl_late:ratio < <threshold>
 and
 gpu:nccl_exec:relative <= on (<job>, <node>) group_left () min by (<job>, <node>) (gpu:nccl_exec:relative)
-unless on (<job>, <node>) node:nccl_late:ratio""",
+unless on (<job>, <node>) node:nccl_late:ratio
+unless on (<job>, <node>) node:nccl_nvlink_drop:ratio > 0.1""",
         summary="Job {{ $labels.<job_label> }}: {{ $labels.<gpu_label> }} of {{ $labels.<node_label> }} arrives late.",
         description="{{ $labels.<gpu_label> }} of {{ $labels.<node_label> }} spends {{ $value | humanizePercentage }} of its "
         "usual share of time in collectives: it arrives last and the other GPUs of job {{ $labels.<job_label> }} wait for it. "
         "Look first at the outlier board, then at clocks, XIDs and processes of that GPU.",
         tiers={
-            Sensitivity.MEDIUM: Tier(threshold=0.67, dumps=2, severity=Severity.WARNING, hold=6),
-            Sensitivity.HIGH: Tier(threshold=0.80, dumps=1, severity=Severity.WARNING, hold=4),
+            Sensitivity.MEDIUM: Tier(threshold=0.80, dumps=2, severity=Severity.WARNING, hold=6),
+            Sensitivity.HIGH: Tier(threshold=0.87, dumps=2, severity=Severity.WARNING, hold=4),
         },
         rises=False,
         sources="Replay of public ByteDance traces: 0.67 over 3 windows finds the slow worker in 168 of 168 positions "
@@ -207,14 +220,17 @@ unless on (<job>, <node>) node:nccl_late:ratio""",
         name="NcclNodeLate",
         kind="outlier",
         signal="node:nccl_late:ratio",
-        expr="node:nccl_late:ratio < <threshold>",
+        # A node whose links inside are slow arrives late for that reason: NcclNvlinkDegraded says so.
+        expr="""
+node:nccl_late:ratio < <threshold>
+unless on (<job>, <node>) node:nccl_nvlink_drop:ratio > 0.1""",
         summary="Job {{ $labels.<job_label> }}: node {{ $labels.<node_label> }} arrives late.",
         description="The GPUs of {{ $labels.<node_label> }} spend {{ $value | humanizePercentage }} of their usual share of "
         "time in collectives: the node arrives last and job {{ $labels.<job_label> }} waits for it. Look first at the "
         "outlier board, then at the host: CPU, storage, clocks, links inside the domain.",
         tiers={
-            Sensitivity.MEDIUM: Tier(threshold=0.67, dumps=2, severity=Severity.WARNING, hold=6),
-            Sensitivity.HIGH: Tier(threshold=0.80, dumps=1, severity=Severity.WARNING, hold=4),
+            Sensitivity.MEDIUM: Tier(threshold=0.80, dumps=2, severity=Severity.WARNING, hold=6),
+            Sensitivity.HIGH: Tier(threshold=0.87, dumps=2, severity=Severity.WARNING, hold=4),
         },
         rises=False,
         sources="As NcclGpuLate, applied where three quarters of a node's GPUs are late.",

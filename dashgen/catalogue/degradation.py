@@ -17,8 +17,8 @@ SIGNALS = (
         question="How fast is each kind of communicator when nobody waits?",
         healthy="steady within a few percent for one message size and algorithm",
         # Within a domain every node has its own communicators: the median node stands for the job, and
-        # node:nccl_nvlink:relative tells the nodes apart. With one rank per node, the GPUs of equal number form a
-        # communicator of their own (a rail): the slowest rail counts, it holds up all others.
+        # node:nccl_nvlink:relative tells the nodes apart. Where a job has several communicators of one shape across
+        # nodes, GPUs of equal number share one (a rail): the slowest rail counts, it holds up all others.
         expr="""
 quantile by (<job>, <peer>) (0.5,
   max by (<job>, <peer>, <node>) (last_over_time(<busbw>{n_nodes="1", <judged>, <selector>}[<2 dumps>]))
@@ -28,7 +28,7 @@ or
   min by (<job>, <peer>) (
     max by (<job>, <peer>, <gpu>) (last_over_time(<busbw>{n_nodes!="1", <judged>, <selector>}[<2 dumps>]))
   )
-  and on (<job>, n_nodes, nranks) job:nccl_transport:info{transport="network"}
+  and on (<job>, n_nodes, nranks) job:nccl_siblings:info
 )
 or
 max by (<job>, <peer>) (last_over_time(<busbw>{n_nodes!="1", <judged>, <selector>}[<2 dumps>]))""",

@@ -17,21 +17,27 @@ SIGNALS = (
         question="How long does each GPU spend in collectives, relative to the median of its peers?",
         healthy="near its own usual value, which a fixed position in the ring may put 20 % off 1",
         # Sums weight each bucket by its time: the first synchronisation point absorbs the wait, the later ones look
-        # clean. Like is compared with like, within a domain also within the node, and never below four ranks.
+        # clean. Like is compared with like, within a domain also within the node, and never below four ranks. The
+        # communicator shape in which the GPU stands out most counts: inside its node a late GPU is alone, across
+        # nodes its mates, who waited for it, are late with it.
         expr="""
-sum by (<job>, <node>, <gpu>) (last_over_time(<exec>{nranks!~"[1-3]", <judged>, <selector>}[<3 dumps>]))
-/
-sum by (<job>, <node>, <gpu>) (
-  (last_over_time(<exec>{n_nodes="1", nranks!~"[1-3]", <judged>, <selector>}[<3 dumps>]) > bool 0)
-  * on (<job>, <peer>, <node>) group_left ()
-  quantile by (<job>, <peer>, <node>) (0.5,
-    last_over_time(<exec>{n_nodes="1", nranks!~"[1-3]", <judged>, <selector>}[<3 dumps>])
+min by (<job>, <node>, <gpu>) (
+  sum by (<job>, <node>, <gpu>, n_nodes, nranks) (
+    last_over_time(<exec>{nranks!~"[1-3]", <judged>, <selector>}[<3 dumps>])
   )
-  or
-  (last_over_time(<exec>{n_nodes!="1", nranks!~"[1-3]", <judged>, <selector>}[<3 dumps>]) > bool 0)
-  * on (<job>, <peer>) group_left ()
-  quantile by (<job>, <peer>) (0.5,
-    last_over_time(<exec>{n_nodes!="1", nranks!~"[1-3]", <judged>, <selector>}[<3 dumps>])
+  /
+  sum by (<job>, <node>, <gpu>, n_nodes, nranks) (
+    (last_over_time(<exec>{n_nodes="1", nranks!~"[1-3]", <judged>, <selector>}[<3 dumps>]) > bool 0)
+    * on (<job>, <peer>, <node>) group_left ()
+    quantile by (<job>, <peer>, <node>) (0.5,
+      last_over_time(<exec>{n_nodes="1", nranks!~"[1-3]", <judged>, <selector>}[<3 dumps>])
+    )
+    or
+    (last_over_time(<exec>{n_nodes!="1", nranks!~"[1-3]", <judged>, <selector>}[<3 dumps>]) > bool 0)
+    * on (<job>, <peer>) group_left ()
+    quantile by (<job>, <peer>) (0.5,
+      last_over_time(<exec>{n_nodes!="1", nranks!~"[1-3]", <judged>, <selector>}[<3 dumps>])
+    )
   )
 )""",
         unit=Unit.RATIO,
@@ -42,13 +48,14 @@ sum by (<job>, <node>, <gpu>) (
         name="gpu:nccl_late_baseline:relative",
         question="What relative time is a GPU that looks late used to?",
         healthy="absent: only GPUs at least 10 % below their usual value have one",
-        # Kept as it was for as long as the GPU stays late, so that a long fault does not become the new normal.
+        # Kept as it was for as long as the GPU stays late, so that a long fault does not become the new normal. A fixed
+        # position explains up to 20 %: what was always further below was always late.
         expr="""
 (
   last_over_time(gpu:nccl_late_baseline:relative[<3 dumps - 1s>])
   or
   (
-    quantile_over_time(0.5, gpu:nccl_exec:relative[1h] offset <10 dumps>)
+    clamp_min(quantile_over_time(0.5, gpu:nccl_exec:relative[1h] offset <10 dumps>), 0.8)
     and
     count_over_time(gpu:nccl_exec:relative[1h] offset <10 dumps>) >= 10
   )
@@ -60,10 +67,30 @@ unless on (<job>) job:nccl_dump_age:seconds > 3 * <dump>""",
         group=GROUP,
     ),
     Signal(
+        name="job:nccl_late_spread:ratio",
+        question="Over how many of the job's nodes, beyond the first, are GPUs spread that look late?",
+        healthy="0 or absent",
+        expr="""
+(
+  count by (<job>) (
+    group by (<job>, <node>) (gpu:nccl_exec:relative < 0.85 * gpu:nccl_late_baseline:relative)
+  ) - 1
+)
+/
+count by (<job>) (group by (<job>, <node>) (gpu:nccl_exec:relative))""",
+        unit=Unit.RATIO,
+        labels=("<job>",),
+        group=GROUP,
+    ),
+    Signal(
         name="gpu:nccl_late:ratio",
         question="Which GPU arrives late, so that its peers wait for it?",
         healthy="absent; a late GPU shows how far its time fell below its usual share (lower is later)",
-        expr="gpu:nccl_exec:relative / gpu:nccl_late_baseline:relative",
+        # GPUs that look late on every other node are the members of a healthy communicator beside a slow one of the
+        # same shape: then the path of the slow one is to blame, and nobody is late.
+        expr="""
+gpu:nccl_exec:relative / gpu:nccl_late_baseline:relative
+unless on (<job>) job:nccl_late_spread:ratio >= 0.5""",
         unit=Unit.RATIO,
         labels=("<job>", "<node>", "<gpu>"),
         group=GROUP,

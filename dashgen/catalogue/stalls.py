@@ -15,7 +15,13 @@ _NODES = "group by (<job>, <node>) (node:nccl_gpus:count)\n  * on (<node>) group
 
 def _host(operation: str, metric: str) -> str:
     """A DCGM series by host, called as Inspector calls the node."""
-    return f'label_replace(\n  {operation} by (<dcgm_host>) (<{metric}>),\n  "<node>", "$1", "<dcgm_host>", "(.+)"\n)'
+    return f"""
+max by (<node>) (
+  label_replace(
+    {operation} by (<dcgm_host>) (<{metric}>),
+    "<node>", "$1", "<dcgm_host>", "(.+)"
+  )
+)"""
 
 
 SIGNALS = (

@@ -13,9 +13,11 @@ SIGNALS = (
         question="How busy are the tensor cores of each node?",
         healthy="steady for a training job",
         expr="""
-label_replace(
-  avg by (<dcgm_host>) (max by (<dcgm_host>, <dcgm_uuid>) (<tensor_active>)),
-  "<node>", "$1", "<dcgm_host>", "(.+)"
+max by (<node>) (
+  label_replace(
+    avg by (<dcgm_host>) (max by (<dcgm_host>, <dcgm_uuid>) (<tensor_active>)),
+    "<node>", "$1", "<dcgm_host>", "(.+)"
+  )
 )""",
         unit=Unit.RATIO,
         labels=("<node>",),

@@ -73,9 +73,9 @@ def run_job(scenario: Scenario, number: int, seed: int) -> Run:
     """Let one job live through a scenario."""
     job = scenario.jobs[number]
     gpus = job.nodes * job.gpus_per_node
-    # A job that runs from before the recording has dumped at least once by its start.
+    # A job that runs from before the recording has dumped at least once by its start, and outlives it likewise.
     begin = -3.0 * scenario.dump_interval if job.start is None else job.start
-    end = scenario.lasts if job.to is None else job.to
+    end = scenario.lasts + scenario.dump_interval if job.to is None else job.to
     pulse = live(scenario, number, begin, end, seed)
     died = np.full(gpus, np.inf)
     for event in scenario.events_of(job):
@@ -171,7 +171,7 @@ def _aggregate(
     for (p2p, labels), (count, time, log) in sorted(sums.items(), key=lambda item: item[0]):
         some = np.maximum(count, 1)
         buckets.append(Bucket(p2p, labels, np.rint(count).astype(np.int64), time / some, np.exp(log / some)))
-    if job.poisoned:
+    if job.poisoned and buckets:
         buckets += _poison(buckets[0], stream(seed, "poison", number))
     recorded[~alive] = 0
     lost[~alive] = 0

@@ -231,7 +231,7 @@ class _Reader:
         """End of the file: nothing more will come for an open dump or an open window."""
         self._end_dump()
         for process in self._open.values():
-            process.close()
+            process.end()
             if process.disowned:
                 self._report.used -= process.disowned
                 self._report.skipped["time stamp jumps"] += process.disowned
@@ -296,7 +296,6 @@ class _Reader:
         if exec_us == 0:
             return "shorter than 1 µs"
         process = self._process(metadata.get("hostname"), metadata.get("pid"))
-        process.tick(stamp / 1e6)
         seen = header.get
         communicator = process.communicator(
             (seen("id"), seen("rank"), seen("n_ranks"), seen("nnodes"), seen("comm_name"))
@@ -305,7 +304,7 @@ class _Reader:
         bucket = communicator.buckets.get(shape) or _new_bucket(communicator, *shape, p2p)
         if busbw is None:
             busbw = busbw_gbs(bucket.function, size, bucket.nranks, exec_us)
-        communicator.rings[p2p].append((bucket, exec_us, busbw))
+        process.add(stamp / 1e6, communicator, p2p, (bucket, exec_us, busbw))
         return ""
 
     def _process(self, node: object, pid: object) -> Process:

@@ -57,7 +57,7 @@ def _pauses(events: tuple[Event, ...], end: float) -> Iterator[Span]:
     for event in events:
         if isinstance(event, Pause):
             moment = event.start or (event.every or 0.0)
-            while moment < (end if event.end is None else event.end):
+            while moment < min(end, event.until):
                 yield moment, moment + event.lasts
                 if event.every is None:
                     break
@@ -67,7 +67,7 @@ def _pauses(events: tuple[Event, ...], end: float) -> Iterator[Span]:
 def _hangs(events: tuple[Event, ...], end: float) -> Iterator[Span]:
     for event in events:
         if isinstance(event, Hang | DeadRank) and event.start < end:
-            yield event.start, end if event.end is None else event.end
+            yield event.start, min(end, event.until)
 
 
 def _compute_draws(job: Job, steps: int, gpus: int, rng: np.random.Generator) -> Floats:
@@ -86,7 +86,6 @@ def live(scenario: Scenario, number: int, begin: float, end: float, seed: int) -
     job = scenario.jobs[number]
     gpus = job.nodes * job.gpus_per_node
     events = scenario.events_of(job)
-    horizon = scenario.lasts
     base = base_plan(job)
     steps = int((end - begin) / (0.3 * job.step)) + 8
     draws = _compute_draws(job, steps, gpus, stream(seed, "compute", number))
@@ -97,11 +96,7 @@ def live(scenario: Scenario, number: int, begin: float, end: float, seed: int) -
     plans: dict[frozenset[int], tuple[int, Plan, tuple[Effect, ...]]] = {}
 
     def plan_at(moment: float) -> tuple[int, Plan, tuple[Effect, ...]]:
-        active = frozenset(
-            place
-            for place, event in enumerate(changes)
-            if event.start <= moment < (horizon if event.end is None else event.end)
-        )
+        active = frozenset(place for place, event in enumerate(changes) if event.start <= moment < event.until)
         if active not in plans:
             plan = base
             for place in sorted(active):
@@ -143,7 +138,7 @@ def live(scenario: Scenario, number: int, begin: float, end: float, seed: int) -
     )
     losses = _losses(pulse, [place for place, _ in strengths])
     for place, event in slowing:
-        under = (pulse.ends > event.start) & (pulse.ends < (horizon if event.end is None else event.end))
+        under = (pulse.ends > event.start) & (pulse.ends < event.until)
         if isinstance(event, Algorithm) and under.any():
             losses[place] = 1 - usual_seconds(pulse) / float(pulse.seconds[under].mean())
     return replace(pulse, loss=losses)
@@ -155,7 +150,7 @@ def _strengths(
     """How strong each event that slows the job down is, by the event's place in the scenario."""
     found = []
     for place, event in slowing:
-        effect = unit_effect(job, plan, event, scenario.nodes, scenario.lasts)
+        effect = unit_effect(job, plan, event, scenario.nodes)
         if effect is None:
             continue
         extra = 1.0
@@ -181,7 +176,7 @@ def _effects(
     events = dict(slowing)
     effects = []
     for place, extra in strengths:
-        unit = unit_effect(job, plan, events[place], scenario.nodes, scenario.lasts)
+        unit = unit_effect(job, plan, events[place], scenario.nodes)
         assert unit is not None
         effects.append(Effect(unit.level, unit.late, tuple(mask * extra for mask in unit.slow), unit.noise))
     if job.warm_up:
@@ -223,6 +218,8 @@ def _losses(pulse: Pulse, places: list[int]) -> dict[int, float]:
 
 def readings(scenario: Scenario, job: Job, pulse: Pulse) -> tuple[tuple[float, float], ...]:
     """When the training log shows which TFLOP/s per GPU; published readings take the place of their neighbours."""
+    if not len(pulse.ends):
+        return ()
     training = np.array([plan.training for plan in pulse.plans])
     usual = usual_seconds(pulse)
     kept = np.flatnonzero(training[pulse.plan])

@@ -72,9 +72,10 @@ class Prometheus:
             times = np.array([float(time) for time, _ in each["values"]])
             values = np.array([float(value) for _, value in each["values"]])
             inside = (times >= start) & (times <= end)
-            labels = tuple(sorted((name, value) for name, value in each["metric"].items() if name != "__name__"))
+            labels = {_classic(name): str(value) for name, value in each["metric"].items()}
+            name = _classic(labels.pop("__name__"))
             if inside.any():
-                found[each["metric"]["__name__"], labels] = (times[inside], values[inside])
+                found[name, tuple(sorted(labels.items()))] = (times[inside], values[inside])
         return found
 
     def _query(self, query: str, time: float) -> list[dict[str, Any]]:
@@ -97,6 +98,11 @@ class Prometheus:
             raise UserError(f"{self._url}: not reachable: {reason}; check the address") from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(f"{self._url}: not the answer of a Prometheus: {one_line(error)[:200]}") from error
+
+
+def _classic(name: str) -> str:
+    """A name as Prometheus 2 knows it; Prometheus 3 and OpenTelemetry allow any character."""
+    return re.sub(r"[^a-zA-Z0-9_:]", "_", name)
 
 
 def _reason(error: urllib.error.HTTPError) -> str:

@@ -280,7 +280,7 @@ class Effect:
     noise: float = TRANSFER_NOISE
 
 
-def unit_effect(job: Job, plan: Plan, event: Event, nodes: Sequence[str], horizon: float) -> Effect | None:
+def unit_effect(job: Job, plan: Plan, event: Event, nodes: Sequence[str]) -> Effect | None:
     """What an event does to a plan, as if it doubled the time of all that it touches; None when it slows nothing."""
     gpus = job.nodes * job.gpus_per_node
     late = np.zeros(gpus)
@@ -312,7 +312,7 @@ def unit_effect(job: Job, plan: Plan, event: Event, nodes: Sequence[str], horizo
                     mask[:] = on_node[each.comm.members].any(axis=1)
         case _:
             return None
-    return Effect(lambda moment: event.level(moment, horizon), late, tuple(touched), noise)
+    return Effect(event.level, late, tuple(touched), noise)
 
 
 def arrivals(plan: Plan, compute: Floats, slow: Sequence[Floats]) -> tuple[dict[str, Floats], Floats]:

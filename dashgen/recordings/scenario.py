@@ -6,6 +6,7 @@ A scenario is data. Moments are durations since the scenario's start, written li
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC
 from pathlib import Path
@@ -125,13 +126,18 @@ class _Event(_Strict):
     end: Duration | None = None
     job: str | None = None
 
+    @property
+    def until(self) -> float:
+        """When it ends, infinity when it does not."""
+        return math.inf if self.end is None else self.end
+
 
 class _Slowdown(_Event):
     ramp: Duration = 0.0
 
-    def level(self, moment: float, horizon: float) -> float:
+    def level(self, moment: float) -> float:
         """How strong the event is at a moment, 0 to 1."""
-        if not self.start <= moment < (horizon if self.end is None else self.end):
+        if not self.start <= moment < self.until:
             return 0.0
         return min(1.0, (moment - self.start) / self.ramp) if self.ramp else 1.0
 
@@ -157,10 +163,10 @@ class Network(_Link):
     noise: float = Field(0.15, ge=0, le=0.5, description="sigma of the log of a transfer's time under contention")
     profile: tuple[tuple[Duration, float], ...] = Field((), description="strength by moment, joined by lines")
 
-    def level(self, moment: float, horizon: float) -> float:
+    def level(self, moment: float) -> float:
         """How strong the constraint is; by the profile where there is one."""
         if not self.profile:
-            return super().level(moment, horizon)
+            return super().level(moment)
         before = [point for point in self.profile if point[0] <= moment]
         after = [point for point in self.profile if point[0] > moment]
         if not before or not after:

@@ -98,7 +98,7 @@ def _site(scenario: Scenario, seed: int) -> Site:
     emptied = rng.random((nodes, gpus, len(offsets))) < scenario.empty
     for event in scenario.events:
         if isinstance(event, ExporterGone | Unreadable):
-            within = (offsets >= event.start) & (offsets < (np.inf if event.end is None else event.end))
+            within = (offsets >= event.start) & (offsets < event.until)
             node = scenario.nodes.index(event.node)
             if isinstance(event, ExporterGone):
                 answers[node] &= ~within
@@ -199,8 +199,7 @@ def _infiniband(site: Site, runs: list[Run], sheet: Sheet) -> None:
             discards = np.zeros(sheet.scrapes)
             for event in scenario.events:
                 if isinstance(event, Nic) and event.discards and (event.node, event.gpu) == (name, nic):
-                    end = np.inf if event.end is None else event.end
-                    active = (site.offsets > event.start) & (site.offsets <= end)
+                    active = (site.offsets > event.start) & (site.offsets <= event.until)
                     rate = event.discards * scenario.scrape_interval
                     discards += np.cumsum(stream(site.seed, "discards", nic).poisson(rate, sheet.scrapes) * active)
             counters: dict[str, Floats | float] = {
@@ -255,7 +254,7 @@ def _dcgm(site: Site, runs: list[Run], sheet: Sheet) -> None:
                 memory[alive] = 61000.0 + 16 * local
                 for event in scenario.events_of(run.job):
                     if isinstance(event, LateGpu) and (event.node, event.gpu) == (name, local):
-                        level = np.array([event.level(moment, scenario.lasts) for moment in site.offsets.tolist()])
+                        level = np.array([event.level(moment) for moment in site.offsets.tolist()])
                         clock[busy] = np.rint(clock / (1 + level * event.percent / 100) / 15)[busy] * 15
             index = (local + node) % scenario.gpus_per_node
             labels = {

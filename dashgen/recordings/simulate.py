@@ -79,7 +79,7 @@ def _truths(scenario: Scenario, runs: list[Run]) -> Iterator[Fault]:
     for place, event in enumerate(scenario.events):
         for run in _concerned(scenario, runs, event):
             start = max(event.start, run.begin, 0.0)
-            end = min(event.end or scenario.lasts, run.end, scenario.lasts)
+            end = min(event.until, run.end, scenario.lasts)
             if isinstance(event, Network) and event.profile:
                 start, end = event.profile[0][0], event.profile[-1][0]
             if end <= start:
@@ -131,7 +131,7 @@ def _suspect(event: Event) -> str | None:
 def _transports(scenario: Scenario, run: Run, event: Event) -> tuple[str, ...]:
     """The classes of communicators whose large transfers an event slows."""
     plan = run.pulse.plans[0]
-    effect = None if event.benign else unit_effect(run.job, plan, event, scenario.nodes, scenario.lasts)
+    effect = None if event.benign else unit_effect(run.job, plan, event, scenario.nodes)
     if effect is None:
         return ()
     found = set()

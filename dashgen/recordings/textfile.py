@@ -48,6 +48,7 @@ LARGEST_FILE = 64 << 20  # bytes; Inspector writes some kB per communicator
 _RESERVED = ("instance", "job")  # labels that the scrape sets; Prometheus prefixes a file's own with exported_
 _OLD_LABELS = ("comm_id", "coll_sn")  # only NCCL 2.29's format, one operation per communicator, has them
 
+_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _EPOCH = re.compile(r"\d{10}(\.\d+)?|\d{13}")
 _ISO = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)[T_](\d\d)[-:]?(\d\d)[-:]?(\d\d)(?:\.\d+)?(Z|[+-]\d\d:?\d\d)?")
 
@@ -216,6 +217,9 @@ def _samples(file: Path, text: str, report: ImportReport) -> dict[Key, float]:
                         f"{file}: labels comm_id and coll_sn: written by NCCL 2.29, one operation per communicator, "
                         "which no rule can use; record the job again with Inspector of NCCL 2.30 or newer"
                     )
+                if not all(map(_NAME.fullmatch, (sample.name, *sample.labels))):
+                    report.skipped["name is not one of Inspector's"] += 1
+                    continue
                 value = float(sample.value)
                 key = (sample.name, _labels(sample.labels))
                 if not 0 <= value < math.inf:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import uuid
 from array import array
+from bisect import insort
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -53,6 +54,7 @@ Header = tuple[object, object, object, object, object]
 class Communicator:
     """One communicator as seen by one rank: its labels, its rings for collectives and P2P, a cache of its buckets."""
 
+    header: Header
     id: str
     rank: int
     nranks: int
@@ -86,61 +88,50 @@ class Process:
         self.job, self.node, self.pid, self.interval = job, node, pid, interval
         self.gpus: dict[int, _Gpu] = {}
         self.largest: tuple[int, str, int] = (0, "", 0)  # ranks, id and own rank of the largest communicator
-        self.disowned = 0  # operations whose time stamp turned out to be wrong after they were taken
+        self.disowned = 0  # operations that were added, but whose time stamp turned out to be wrong
         self._communicators: dict[Header, Communicator] = {}
         self._local_ranks: dict[str, list[int]] = {}
         self._opened = self._latest = -math.inf
-        self._doubted: float | None = None
         self._agreed = 0
+        self._doubted: tuple[float, Communicator, bool, Entry] | None = None
 
     @property
     def life(self) -> tuple[float, float]:
         """When its first and its last dump were written, in seconds since the epoch."""
         return min(min(one.written) for one in self.gpus.values()), max(max(one.written) for one in self.gpus.values())
 
-    def tick(self, now: float) -> None:
-        """Advance to a record's stamp, in seconds, and close the window when it is over.
+    def communicator(self, header: Header) -> Communicator:
+        """The communicator of a header; raises Damaged when there can be no such communicator."""
+        return self._communicators.get(header) or _checked(header, *header)
+
+    def add(self, now: float, communicator: Communicator, p2p: bool, entry: Entry) -> None:
+        """Add a finished operation with its record's stamp in seconds, which closes the window when that is over.
 
         A stamp far away from its predecessor is an error in the file unless the next record agrees with it; then it is
         the predecessor that was wrong, if no other agreed with it.
         """
         if self._agreed and not -JITTER <= now - self._latest <= JUMP:
-            doubted, self._doubted = self._doubted, now
-            if doubted is None or not -JITTER <= now - doubted <= JUMP:
-                raise Damaged("time stamp jumps")
+            doubted, self._doubted = self._doubted, (now, communicator, p2p, entry)
+            if doubted is None or not -JITTER <= now - doubted[0] <= JUMP:
+                self.disowned += doubted is not None
+                return
             if self._agreed == 1:
                 self._disown()
             self.close()
             self._agreed = 0
+            self._put(*doubted)
+        elif self._doubted is not None:
+            self.disowned += 1
         self._doubted = None
+        self._put(now, communicator, p2p, entry)
+
+    def _put(self, now: float, communicator: Communicator, p2p: bool, entry: Entry) -> None:
         if now >= self._opened + self.interval:
             self.close()
             self._opened = now
-        self._latest = now
+        self._latest = max(now, self._latest) if self._agreed else now
         self._agreed += 1
-
-    def communicator(self, header: Header) -> Communicator:
-        """The communicator of a header; raises Damaged when there can be no such communicator."""
-        known = self._communicators.get(header)
-        if known is None:
-            known = self._communicators[header] = self._new(*header)
-        return known
-
-    def _new(self, id: object, rank: object, nranks: object, n_nodes: object, name: object) -> Communicator:
-        if type(rank) is not int or type(nranks) is not int or type(n_nodes) is not int or not printable(id, 64):
-            raise Damaged("header has wrong types")
-        if not (0 <= rank < nranks < 2**31 and 1 <= n_nodes <= nranks):
-            raise Damaged("header describes an impossible communicator")
-        name = UNKNOWN if name is None or name == "" else name
-        if not printable(name, MAX_LABELS):
-            raise Damaged("comm_name cannot be a label of a textfile")
-        one = Communicator(str(id), rank, nranks, n_nodes, str(name))
-        ranks = self._local_ranks.setdefault(one.id, [])
-        if rank not in ranks:
-            ranks.append(rank)
-            ranks.sort()
-        self.largest = max(self.largest, (nranks, one.id, rank))
-        return one
+        self._communicators.setdefault(communicator.header, communicator).rings[p2p].append(entry)
 
     def _disown(self) -> None:
         for one in self._communicators.values():
@@ -148,17 +139,25 @@ class Process:
                 self.disowned += len(ring)
                 ring.clear()
 
+    def end(self) -> None:
+        """No more records come: a stamp that is still in doubt stays so."""
+        self.disowned += self._doubted is not None
+        self._doubted = None
+        self.close()
+
     def close(self) -> None:
         """End the window: keep what a dump at its last stamp would have written, and forget idle communicators."""
+        busy = {key: one for key, one in self._communicators.items() if one.rings[0] or one.rings[1]}
+        for one in busy.values():
+            ranks = self._local_ranks.setdefault(one.id, [])
+            if one.rank not in ranks:
+                insort(ranks, one.rank)
+            self.largest = max(self.largest, (one.nranks, one.id, one.rank))
         by_gpu: dict[int, list[deque[Entry]]] = {}
-        busy: dict[Header, Communicator] = {}
-        for key, one in self._communicators.items():
-            rings = [ring for ring in one.rings if ring]
-            if rings:
-                busy[key] = one
-                by_gpu.setdefault(self._local_ranks[one.id].index(one.rank), []).extend(rings)
-        for number, full in by_gpu.items():
-            self._dump(self.gpus.setdefault(number, _Gpu()), full)
+        for one in busy.values():
+            by_gpu.setdefault(self._local_ranks[one.id].index(one.rank), []).extend(one.rings)
+        for number, rings in by_gpu.items():
+            self._dump(self.gpus.setdefault(number, _Gpu()), rings)
         for one in busy.values():
             one.rings[0].clear()
             one.rings[1].clear()
@@ -175,6 +174,17 @@ class Process:
             column.dumps.append(number)
             column.busbw.append(printed(busbw))
             column.exec_us.append(printed(exec_us))
+
+
+def _checked(header: Header, id: object, rank: object, nranks: object, n_nodes: object, name: object) -> Communicator:
+    if type(rank) is not int or type(nranks) is not int or type(n_nodes) is not int or not printable(id, 64):
+        raise Damaged("header has wrong types")
+    if not (0 <= rank < nranks < 2**31 and 1 <= n_nodes <= nranks):
+        raise Damaged("header describes an impossible communicator")
+    name = UNKNOWN if name is None or name == "" else name
+    if not printable(name, MAX_LABELS):
+        raise Damaged("comm_name cannot be a label of a textfile")
+    return Communicator(header, str(id), rank, nranks, n_nodes, str(name))
 
 
 def scraped(processes: Iterable[Process], scrape_interval: int, dump_interval: float) -> tuple[Scrapes, int]:

@@ -133,8 +133,8 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                 collapsed=True,
                 panels=(
                     answers(
-                        "job:nccl_series:count",
-                        title="Series by communicator shape",
+                        "job:nccl_shape_gpus:count",
+                        title="GPUs by communicator shape",
                         legend="{{nranks}} ranks over {{n_nodes}} domains",
                         bad="a shape whose number of domains rises has lost its multi-node <fabric>",
                         minimum=0.0,

@@ -35,7 +35,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         "GPU, from message sizes that keep changing.",
                         type="stat",
                         unit=Unit.COUNT,
-                        queries=(Query(expr="2 * sum(job:nccl_series:count{<in_cluster>}) or vector(0)", instant=True),),
+                        queries=(Query(expr="sum(job:nccl_series:count{<in_cluster>}) or vector(0)", instant=True),),
                         width=4,
                         height=4,
                         decimals=0,
@@ -111,7 +111,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                     answers(
                         "job:nccl_series:count",
                         title="Series by job",
-                        query="2 * sum by (<job>) (@{<in_cluster>})",
+                        query="@{<in_cluster>}",
                         legend="{{<job_label>}}",
                         bad="growth without more GPUs",
                         minimum=0.0,
