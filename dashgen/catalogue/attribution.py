@@ -18,33 +18,40 @@ SIGNALS = (
         name="job:nccl_window:depth",
         question="Which transports are in a degradation window, how deep, and who is the suspect?",
         healthy="absent",
+        # Dumps of different nodes are up to an interval apart, so for a dump or two after a change some GPUs look late
+        # that are not. Whether it is a straggler is said after three dumps; until then nothing is said.
         expr="""
 label_replace(
   (job:nccl_degraded:depth and job:nccl_degraded:bool == 1)
-  and on (<job>) min by (<job>) (max_over_time(gpu:nccl_late:ratio[<2 dumps - 1s>])) < 0.8,
+  and on (<job>) max_over_time(job:nccl_late:min[<3 dumps - 1s>]) < 0.8
+  and on (<job>) count_over_time(job:nccl_late:min[<3 dumps - 1s>]) >= 3,
   "suspect", "straggler", "", ""
 )
 or on (<job>, transport)
 label_replace(
   (job:nccl_degraded:depth{transport!="nvlink"} and job:nccl_degraded:bool == 1)
-  unless on (<job>) job:nccl_degraded:bool{transport="nvlink"} == 1,
+  unless on (<job>) job:nccl_degraded:bool{transport="nvlink"} == 1
+  unless on (<job>) job:nccl_late:min < 0.8,
   "suspect", "network", "", ""
 )
 or on (<job>, transport)
 label_replace(
   (job:nccl_degraded:depth{transport="nvlink"} and job:nccl_degraded:bool == 1)
-  unless on (<job>) job:nccl_degraded:bool{transport!="nvlink"} == 1,
+  unless on (<job>) job:nccl_degraded:bool{transport!="nvlink"} == 1
+  unless on (<job>) job:nccl_late:min < 0.8,
   "suspect", "nvlink", "", ""
 )
 or on (<job>, transport)
 label_replace(
   (job:nccl_degraded:depth and job:nccl_degraded:bool == 1)
-  and on (<job>) max by (<job>) (job:nccl_skew_growth:ratio) > 1.3,
+  and on (<job>) max by (<job>) (job:nccl_skew_growth:ratio) > 1.3
+  unless on (<job>) job:nccl_late:min < 0.8,
   "suspect", "straggler", "", ""
 )
 or on (<job>, transport)
 label_replace(
-  job:nccl_degraded:depth and job:nccl_degraded:bool == 1,
+  (job:nccl_degraded:depth and job:nccl_degraded:bool == 1)
+  unless on (<job>) job:nccl_late:min < 0.8,
   "suspect", "unknown", "", ""
 )""",
         unit=Unit.RATIO,
