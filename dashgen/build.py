@@ -10,8 +10,7 @@ from dataclasses import replace
 from dashgen import catalogue, promql
 from dashgen.catalogue import dashboards as boards
 from dashgen.catalogue.metrics import METRICS
-from dashgen.config import AlertOverride, Site
-from dashgen.errors import UserError
+from dashgen.config import AlertOverride, Site, escaped
 from dashgen.model import (
     Alert,
     AlertRule,
@@ -22,7 +21,6 @@ from dashgen.model import (
     RuleGroup,
     Sensitivity,
     Signal,
-    Tier,
 )
 from dashgen.runbook import runbook
 
@@ -32,7 +30,10 @@ _NAME = re.compile(r"<([a-z][a-z0-9_]*)>")
 # Buckets of types that NCCL cannot name (uint8) wrap to sizes of 0B or millions of TB: never part of any verdict.
 CLEAN = 'message_size!~"0B|.*TB"'
 # Collectives whose ranks all wait for each other, from 1 MB on: below that noise points the wrong way.
-JUDGED = 'collective=~"AllReduce|AllGather|ReduceScatter",message_size=~"[0-9]+-[0-9]+(MB|GB)"'
+JUDGED = 'collective=~"AllReduce|AllGather|ReduceScatter"'
+# From 1 MB on, and the rest below; both leave out what CLEAN leaves out.
+LARGE = 'message_size=~"[0-9]+-[0-9]+(MB|GB)"'
+SMALL = 'message_size=~"[0-9]+-[0-9]+(B|KB)"'
 # What makes two series comparable beside the job.
 PEER = "comm_name, n_nodes, nranks, collective, message_size, algo_proto"
 
@@ -70,37 +71,50 @@ def words(site: Site) -> dict[str, str]:
         "instance_label": labels.instance,
         "peer": PEER,
         "clean": CLEAN,
-        "judged": f"{JUDGED},{known_job}",
+        "large": LARGE,
+        "small": SMALL,
+        "judged": f"{JUDGED},{LARGE},{known_job}",
         "selector": site.selector,
         "of_job": f'{in_cluster}{labels.job}="$job"',
         "in_cluster": in_cluster.removesuffix(","),
         "dump": number(site.dump_interval),
         "fabric": site.fabric,
-        "textfile_regex": companions.textfile.file_regex.replace("\\", "\\\\"),
+        "textfile_regex": escaped(companions.textfile.file_regex),
         "dcgm_host": companions.dcgm.host_label,
         "dcgm_uuid": companions.dcgm.uuid_label,
         "slurm_id": companions.slurm.job_id_label,
         "slurm_state": companions.slurm.state_label,
-        "slurm_running": companions.slurm.running,
+        "slurm_running": escaped(companions.slurm.running),
+        "net_devices": escaped(companions.host_network.device_regex),
+        "cardinality_budget": str(site.cardinality_budget),
+        "acceptance": _acceptance(site),
         "throughput": _throughput(site),
         **{metric.key: site.metric(metric.key) for metric in METRICS},
     }
 
 
+def _acceptance(site: Site) -> str:
+    """What nccl-tests reached, a constant for each collective, transport and size class."""
+    return "\nor\n".join(
+        f'label_replace(label_replace(label_replace(vector({number(value)}), "collective", "{collective}", "", ""), '
+        f'"transport", "{transport}", "", ""), "size_class", "{size}", "", "")'
+        for collective, transports in site.acceptance.items()
+        for transport, sizes in transports.items()
+        for size, value in sizes.items()
+    )
+
+
 def _throughput(site: Site) -> str:
     """The job's own throughput under the job label that everything else uses."""
     evidence = site.companions.throughput
-    if evidence.job_label is None or evidence.job_label == site.labels.job:
-        return evidence.promql
-    return f'label_replace({evidence.promql}, "{site.labels.job}", "$1", "{evidence.job_label}", "(.+)")'
+    expr = evidence.promql if evidence.expr else _spans(evidence.promql, site)
+    if not expr or evidence.job_label is None or evidence.job_label == site.labels.job:
+        return expr
+    return f'label_replace({expr}, "{site.labels.job}", "$1", "{evidence.job_label}", "(.+)")'
 
 
-def fill(template: str, site: Site, more: Mapping[str, str] | None = None) -> str:
-    """PromQL or text with every placeholder replaced.
-
-    Raises KeyError for a placeholder that nobody defines: that is a mistake in the catalogue.
-    """
-    known = words(site) | dict(more or {})
+def _spans(template: str, site: Site) -> str:
+    """``<4 dumps>`` as a duration."""
 
     def span(match: re.Match[str]) -> str:
         seconds = int(match[1]) * site.dump_interval
@@ -108,17 +122,25 @@ def fill(template: str, site: Site, more: Mapping[str, str] | None = None) -> st
         # (Prometheus 2) or not (Prometheus 3).
         return duration(seconds - min(1.0, site.dump_interval / 10) if match[2] else seconds)
 
-    text = template.strip()
-    while _NAME.search(text):
-        text = _NAME.sub(lambda match: known[match[1]], text)
-        text = _DUMPS.sub(span, text)
-    text = _DUMPS.sub(span, text)
-    return re.sub(r",\s*(?=[})])", "", text)
+    return _DUMPS.sub(span, template)
+
+
+def fill(template: str, site: Site, more: Mapping[str, str] | None = None) -> str:
+    """PromQL or text with every placeholder replaced; what a site wrote goes in as it is.
+
+    Raises KeyError for a placeholder that nobody defines: that is a mistake in the catalogue.
+    """
+    known = words(site) | dict(more or {})
+    # An empty <selector> takes its comma with it, and braces that would hold nothing else.
+    empty = f"<(?:{'|'.join(name for name, value in known.items() if not value)})>"
+    text = re.sub(rf",\s*{empty}|{empty}(?:,\s*)?", "", template.strip())
+    text = re.sub(r"(?<=[\w>])\{\}", "", text)
+    return _NAME.sub(lambda match: known[match[1]], _spans(text, site))
 
 
 def signal_expr(signal: Signal, site: Site) -> str:
     """The PromQL of a signal at this site; empty when the site has none of its sources."""
-    enabled = site.companions.enabled()
+    enabled = site.sources()
     if signal.companion and signal.companion not in enabled:
         return ""
     if not signal.branches:
@@ -148,33 +170,10 @@ def recording(site: Site) -> tuple[RuleGroup, ...]:
     return tuple(RuleGroup(name=name, interval=interval, rules=tuple(rules)) for name, rules in groups.items())
 
 
-def tier(alert: Alert, sensitivity: Sensitivity, override: AlertOverride) -> Tier | None:
-    """What a tier asks of an alert at this site; None where the alert is not in the tier.
-
-    Raises UserError when the override names a threshold that the alert does not have, or a tier that it is not in.
-    """
-    shipped = alert.tiers.get(sensitivity)
-    change = override.tier(sensitivity)
-    where = f"alerts.{alert.name}.{sensitivity}"
-    if not (override.enabled and change.enabled):
-        return None
-    if shipped is None:
-        if change.model_fields_set:
-            raise UserError(f"{where}: the alert is not in this tier; it is in {', '.join(alert.tiers)}")
-        return None
-    for name in change.extra:
-        if name not in shipped.extra:
-            known = ", ".join(shipped.extra) or "none"
-            raise UserError(f"{where}.extra.{name}: no such threshold; this alert has: {known}")
-    given = {key: value for key, value in change.model_dump(exclude={"enabled", "extra"}).items() if value is not None}
-    return replace(shipped, **given, extra={**shipped.extra, **change.extra})
-
-
 def alert_rule(alert: Alert, sensitivity: Sensitivity, site: Site) -> AlertRule | None:
     """One alert of one pack, or None where it is not part of it."""
-    override = site.alerts.get(alert.name, AlertOverride())
-    asked = tier(alert, sensitivity, override)
-    if asked is None or (alert.companion and alert.companion not in site.companions.enabled()):
+    asked = site.alert(alert).tiers.get(sensitivity)
+    if asked is None or (alert.companion and alert.companion not in site.sources()):
         return None
     if alert.signal not in signals(site):
         return None
@@ -182,7 +181,7 @@ def alert_rule(alert: Alert, sensitivity: Sensitivity, site: Site) -> AlertRule 
     annotations = {
         "summary": fill(alert.summary, site),
         "description": fill(alert.description.replace("\\\n", ""), site),
-        "runbook_url": site.runbook_url.format(alert=alert.name),
+        "runbook_url": site.runbook_url.replace("{alert}", alert.name),
     }
     if site.grafana.url:
         annotations["dashboard_url"] = (
@@ -200,20 +199,14 @@ def alert_rule(alert: Alert, sensitivity: Sensitivity, site: Site) -> AlertRule 
             "sensitivity": sensitivity.value,
             **alert.labels,
             **site.alert_labels,
-            **override.labels,
+            **site.alerts.get(alert.name, AlertOverride()).labels,
         },
         annotations=annotations,
     )
 
 
 def alerts(site: Site, sensitivity: Sensitivity) -> tuple[RuleGroup, ...]:
-    """The alert pack of one tier, one group a kind of signal.
-
-    Raises UserError for an override of an alert that does not exist.
-    """
-    for name in site.alerts:
-        if name not in catalogue.ALERT_BY_NAME:
-            raise UserError(f"alerts.{name}: no such alert; the alerts are {', '.join(catalogue.ALERT_BY_NAME)}")
+    """The alert pack of one tier, one group a kind of signal."""
     groups: dict[str, list[AlertRule]] = {}
     for alert in catalogue.ALERTS:
         rule = alert_rule(alert, sensitivity, site)
@@ -274,7 +267,7 @@ def alertmanager(site: Site) -> dict[str, object]:
 
 def _fit(panels: Iterable[Panel], site: Site) -> Iterator[Panel]:
     """Panels that the site can fill, with its names in them."""
-    enabled = site.companions.enabled()
+    enabled = site.sources()
     for panel in panels:
         if panel.companion and panel.companion not in enabled:
             continue
@@ -283,7 +276,9 @@ def _fit(panels: Iterable[Panel], site: Site) -> Iterator[Panel]:
             title=fill(panel.title, site),
             description=fill(panel.description, site),
             queries=tuple(
-                replace(query, expr=fill(query.expr, site), legend=fill(query.legend, site)) for query in panel.queries
+                replace(query, expr=fill(query.expr, site), legend=fill(query.legend, site))
+                for query in panel.queries
+                if not query.companion or query.companion in enabled
             ),
             columns={fill(name, site): title for name, title in panel.columns.items()},
             column_units={fill(name, site): unit for name, unit in panel.column_units.items()},
@@ -293,7 +288,9 @@ def _fit(panels: Iterable[Panel], site: Site) -> Iterator[Panel]:
 
 def board(template: Dashboard, site: Site) -> Dashboard:
     """A dashboard as this site sees it."""
-    rows = tuple(replace(row, title=fill(row.title, site), panels=tuple(_fit(row.panels, site))) for row in template.rows)
+    rows = tuple(
+        replace(row, title=fill(row.title, site), panels=tuple(_fit(row.panels, site))) for row in template.rows
+    )
     variables = tuple(
         replace(variable, label=fill(variable.label, site), series=fill(variable.series, site))
         for variable in template.variables
@@ -308,7 +305,7 @@ def dashboards(site: Site) -> tuple[Dashboard, ...]:
 
 
 def bundle(site: Site, sensitivities: Iterable[Sensitivity] = tuple(Sensitivity)) -> Bundle:
-    """Everything that the site gets. Raises UserError when an override does not fit the catalogue."""
+    """Everything that the site gets."""
     from dashgen import grafana
 
     views = dashboards(site)
@@ -324,13 +321,19 @@ def bundle(site: Site, sensitivities: Iterable[Sensitivity] = tuple(Sensitivity)
         span_nulls_ms=int(3 * site.dump_interval * 1000),
     )
     packs = {sensitivity: alerts(site, sensitivity) for sensitivity in sensitivities}
-    shipped = {rule.alert for groups in packs.values() for group in groups for rule in group.rules if isinstance(rule, AlertRule)}
+    shipped = {
+        rule.alert
+        for groups in packs.values()
+        for group in groups
+        for rule in group.rules
+        if isinstance(rule, AlertRule)
+    }
     return Bundle(
         dashboards={view.slug: grafana.dashboard(view, style, views) for view in views},
         recording=recording(site),
         alerts=packs,
         runbooks={
-            alert.name: runbook(alert, _symbolic(alert, site))
+            alert.name: runbook(site.alert(alert), _symbolic(alert, site))
             for alert in catalogue.ALERTS
             if alert.name in shipped
         },

@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -106,7 +107,7 @@ def build(
         Sensitivity | None, typer.Option("--sensitivity", help="write the alert pack of one tier only")
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="write nothing; exit 1 when something is stale")] = False,
-    diff: Annotated[bool, typer.Option("--diff", help="show what changes")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="write nothing; show what would change")] = False,
 ) -> None:
     """Write every dashboard, recording rule, alert pack and runbook."""
     from dashgen import build as building
@@ -123,20 +124,16 @@ def build(
     for name in names:
         files |= TARGETS[name].render(bundle, site)
     owned = tuple(folder for name in names for folder in TARGETS[name].owned)
-    if check:
-        found = writer.changes(output, files, owned)
-        _show(found, diff=True)
-        if found:
-            typer.echo(f"{len(found)} of {len(files)} files are stale; run `dashgen build` and commit the result", err=True)
-            raise typer.Exit(1)
-        typer.echo(f"{len(files)} files are up to date")
-        return
-    if diff:
-        _show(writer.changes(output, files, owned), diff=True)
-    done = writer.write(output, files, owned)
-    if not diff:
-        _show(done, diff=False)
-    typer.echo(f"{len(files)} files in {output}: {len(done)} changed, {len(files) - len(done)} as they were")
+    found = writer.changes(output, files, owned) if check or diff else writer.write(output, files, owned)
+    # The manifest says in checksums what the files say in words: it is worth a line only when nothing else is.
+    told = [change for change in found if change.path != writer.MANIFEST] or found
+    _show(told, diff=check or diff)
+    if check and found:
+        typer.echo(f"{len(told)} files are stale; run `dashgen build` and commit the result", err=True)
+        raise typer.Exit(1)
+    same = len(files) - sum(change.path in files for change in found)
+    verb = "would change" if check or diff else "changed"
+    typer.echo(f"{len(files)} files in {output}: {len(told)} {verb}, {same} as they were", err=diff)
 
 
 def _show(changes: Iterable[Change], *, diff: bool) -> None:
@@ -198,6 +195,8 @@ def validate(
     site = _site(config)
     tiers = sensitivity or list(Sensitivity)
     folders = scoreboard.folders(recordings)
+    if report is not None and not report.absolute().parent.is_dir():
+        raise UserError(f"{report}: its folder does not exist; make it, or name another file with --report")
     packs = proof.check_packs(building.bundle(site, tiers), building.exposed(site))
     jobs = [(building.bundle(own, tiers), folder) for folder, own in scoreboard.sites(folders, site)]
     with _progress(len(jobs), "proving") as step:
@@ -208,14 +207,12 @@ def validate(
         proofs=tuple(proofs),
         unproven=tuple(proof.unproven(proofs)) if recordings == DEFAULT_RECORDINGS else (),
     )
-    if report is not None:
-        from dashgen.output import write_file
-
-        write_file(report, board.to_json())
     _console().print(scoreboard.table(board, tiers))
     for line in scoreboard.findings(board):
         typer.echo(line)
     typer.echo(scoreboard.summary(board))
+    if report is not None:
+        _write(board.to_json(), report)
     if not board.ok:
         raise typer.Exit(1)
 
@@ -390,17 +387,51 @@ def _write(text: str, path: Path | None) -> None:
 
 def main() -> None:
     """The console script."""
+    # Rules and runbooks are UTF-8, whatever the terminal's language.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    out = sys.stdout
     try:
-        app()
+        # Without standalone mode typer leaves errors, and the exit code, to us.
+        code = app(prog_name="dashgen", standalone_mode=False)
+        if out is not None:
+            out.flush()
+    except SystemExit as end:
+        # Except where typer or rich find that the reader has gone (| head), which for them is exit code 1.
+        sys.exit(0 if end.code == 1 else end.code)
     except UserError as error:
-        typer.echo(f"dashgen: {error}", err=True)
+        _fail(str(error))
+    except typer.TyperException as error:
+        # Without any argument there is no message: the help has been printed.
+        if error.format_message():
+            _fail(_usage(error))
         sys.exit(2)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
-    except BrokenPipeError:
-        # The reader has gone (| head); the interpreter must not complain about it when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+    except OSError as error:
+        # The interpreter must not complain as well when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+        if not isinstance(error, BrokenPipeError):
+            _fail(f"{error.filename}: {error.strerror}" if error.filename else f"standard output: {error.strerror}")
+    else:
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _usage(error: typer.TyperException) -> str:
+    """A misspelt command line in one line, with the place that tells more."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "dashgen"
+    where = command.removeprefix("dashgen").strip()
+    message = " ".join(error.format_message().replace("Value error, ", "").split()).rstrip(".")
+    return f"{where}: {message}; see `{command} --help`" if where else f"{message}; see `{command} --help`"
+
+
+def _fail(message: str) -> NoReturn:
+    # One line, whatever a file name or a configuration contains.
+    line = " ".join("".join(char if char.isprintable() else " " for char in message).split())
+    typer.echo(f"dashgen: {line}", err=True)
+    sys.exit(2)
 
 
 if __name__ == "__main__":

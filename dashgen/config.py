@@ -4,22 +4,30 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticSerializationError
 
 from dashgen.catalogue.metrics import BY_KEY
+from dashgen.config_targets import Targets
 from dashgen.errors import UserError, one_line
-from dashgen.model import Sensitivity, Severity
+from dashgen.model import Alert, Sensitivity, Severity, Tier
 
 DEFAULT_FILE = "dashgen.yaml"
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
-# Labels that Prometheus or the rules themselves give a meaning to.
+# Labels that Prometheus, Inspector or the rules themselves give a meaning to.
 _RESERVED = frozenset(
-    {"__name__", "transport", "collective", "size_class", "suspect", "evidence", "severity", "sensitivity", "signal"}
+    {
+        *("alertname", "alertstate", "severity", "sensitivity", "signal"),
+        *("transport", "size_class", "suspect", "evidence"),
+        *("version", "comm_name", "n_nodes", "nranks", "collective", "p2p_operation", "message_size", "algo_proto"),
+    }
 )
 
 
@@ -46,7 +54,18 @@ def _seconds(value: object) -> object:
     return float(match[1]) * _UNITS[match[2]]
 
 
+def escaped(text: str) -> str:
+    """A text as it stands between the double quotes of a PromQL string."""
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
 def _regex(text: str) -> str:
+    if text:
+        _parse(f'up{{a=~"{escaped(text)}"}}', "a regular expression that Prometheus knows (RE2)")
+    return text
+
+
+def _pattern(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
@@ -54,16 +73,35 @@ def _regex(text: str) -> str:
     return text
 
 
+_STRING = r""" "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*' | `[^`\n]*` """
+_MATCHER = rf"[a-zA-Z_][a-zA-Z0-9_]*\s*(?:=~|!~|!=|=)\s*(?:{_STRING})"
+_MATCHERS = re.compile(rf"{_MATCHER}(?:\s*,\s*{_MATCHER})*", re.VERBOSE)
+
+
 def _matchers(text: str) -> str:
+    text = text.strip().removesuffix(",").rstrip()
     if text:
-        _parse(f"up{{{text}}}", "label matchers such as cluster=\"a\", env!=\"test\"")
-    return text.strip().rstrip(",")
+        what = 'label matchers such as cluster="a", env!="test"'
+        # What stands between braces must not be able to close them.
+        if not _MATCHERS.fullmatch(text):
+            raise ValueError(f"not {what}")
+        _parse(f"up{{{text}}}", what)
+    return text
 
 
 def _expression(text: str) -> str:
+    text = text.strip()
     if text:
         _parse(text, "PromQL")
-    return text.strip()
+        # As the rules will use it; a comment at its end would swallow what follows.
+        _parse(f"max by (a) ({text})", "PromQL of an instant vector")
+    return text
+
+
+def _literal(text: str) -> str:
+    if "{{" in text:
+        raise ValueError("a template ({{ }}) is not possible here; give the text itself")
+    return text
 
 
 def _parse(promql: str, what: str) -> None:
@@ -77,7 +115,9 @@ def _parse(promql: str, what: str) -> None:
 
 Label = Annotated[str, AfterValidator(_label)]
 MetricName = Annotated[str, AfterValidator(_metric)]
-Duration = Annotated[float, BeforeValidator(_seconds)]
+LabelValue = Annotated[str, AfterValidator(_literal)]
+Duration = Annotated[float, BeforeValidator(_seconds, json_schema_input_type=float | str)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
 Regex = Annotated[str, AfterValidator(_regex)]
 Matchers = Annotated[str, AfterValidator(_matchers)]
 Expression = Annotated[str, AfterValidator(_expression)]
@@ -123,6 +163,31 @@ class Infiniband(_Section):
     """node_exporter's infiniband collector."""
 
     enabled: bool = True
+
+
+class HwCounters(_Section):
+    """RoCE hw_counters of the same collector; node_exporter 1.11 or newer, older ones expose nothing here."""
+
+    enabled: bool = True
+
+
+class HostNetwork(_Section):
+    """node_exporter's netclass and netstat collectors: MTU, carrier, TCP."""
+
+    enabled: bool = True
+    device_regex: Regex = Field("(eth|en|ib|bond|hsn|rdma|roce).*", description="interfaces that a job may talk over")
+
+
+class SwitchPorts(_Section):
+    """infiniband_exporter's switch side (treydock/infiniband_exporter)."""
+
+    enabled: bool = False
+
+
+class ClockEvents(_Section):
+    """DCGM_EXP_CLOCK_EVENTS_COUNT of dcgm-exporter, which needs a counters CSV of one's own."""
+
+    enabled: bool = False
 
 
 class Counters(_Section):
@@ -181,7 +246,11 @@ class Companions(_Section):
     exporter_metrics: ExporterMetrics = ExporterMetrics()
     counters: Counters = Counters()
     dcgm: Dcgm = Dcgm()
+    clock_events: ClockEvents = ClockEvents()
     infiniband: Infiniband = Infiniband()
+    hw_counters: HwCounters = HwCounters()
+    host_network: HostNetwork = HostNetwork()
+    switch_ports: SwitchPorts = SwitchPorts()
     slurm: Slurm = Slurm()
     throughput: Throughput = Throughput()
 
@@ -198,11 +267,11 @@ class Companions(_Section):
 class TierOverride(_Section):
     """Values of one alert in one tier; what is left out stays as dashgen ships it."""
 
-    threshold: float | None = None
+    threshold: Number | None = None
     dumps: int | None = Field(None, ge=0, description="duration, counted in dumps")
     hold: int | None = Field(None, ge=0, description="hysteresis after the last bad dump, counted in dumps")
     severity: Severity | None = None
-    extra: dict[str, float] = Field(default_factory=dict, description="further thresholds of this alert, by name")
+    extra: dict[str, Number] = Field(default_factory=dict, description="further thresholds of this alert, by name")
     enabled: bool = True
 
 
@@ -213,7 +282,7 @@ class AlertOverride(_Section):
     low: TierOverride = TierOverride()
     medium: TierOverride = TierOverride()
     high: TierOverride = TierOverride()
-    labels: dict[Label, str] = Field(default_factory=dict, description="further labels, for routing")
+    labels: dict[Label, LabelValue] = Field(default_factory=dict, description="further labels, for routing")
 
     def tier(self, sensitivity: Sensitivity) -> TierOverride:
         """The changes to one tier."""
@@ -225,7 +294,9 @@ class Datasource(_Section):
     """The dashboard variable that picks the Prometheus."""
 
     variable: Annotated[str, Field(pattern=r"^[a-zA-Z][a-zA-Z0-9_]*$")] = "datasource"
-    regex: Regex = Field("", description="offers only data sources whose name matches")
+    regex: Annotated[str, AfterValidator(_pattern)] = Field(
+        "", description="offers only data sources whose name matches"
+    )
     default: str = Field("", description="name or uid of the data source chosen at first")
 
 
@@ -237,10 +308,18 @@ class Grafana(_Section):
     title_prefix: str = "NCCL / "
     tags: tuple[str, ...] = ("nccl", "dashgen")
     datasource: Datasource = Datasource()
-    url: str = Field("", pattern=r"^(https?://\S+)?$", description="Grafana's address; alerts then link to boards")
+    url: Annotated[str, AfterValidator(_literal)] = Field(
+        "", pattern=r"^(https?://\S+)?$", description="Grafana's address; alerts then link to boards"
+    )
     path: str = Field(
         "/var/lib/grafana/dashboards/nccl", description="where the provisioning file finds the dashboards"
     )
+
+
+Collective = Literal["AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce"]
+Transport = Literal["nvlink", "network", "mixed"]
+SizeClass = Literal["small", "medium", "large"]
+Bandwidth = Annotated[float, Field(gt=0, lt=1e6, allow_inf_nan=False)]
 
 
 class Site(_Section):
@@ -250,18 +329,29 @@ class Site(_Section):
     metrics: dict[str, MetricName] = Field(
         default_factory=dict, description="other names for upstream metrics, by dashgen's key for them"
     )
-    fabric: str = Field("NVLink", min_length=1, max_length=20, description="the word for the link within a domain")
+    fabric: str = Field(
+        "NVLink", pattern=r"^[a-zA-Z0-9][a-zA-Z0-9 ._+/()-]{0,19}$", description="the word for the link within a domain"
+    )
     selector: Matchers = Field("", description="label matchers added to every NCCL series")
     dump_interval: Duration = Field(30.0, ge=1, le=600, description="Inspector's dump interval; all times follow it")
     companions: Companions = Companions()
+    acceptance: dict[Collective, dict[Transport, dict[SizeClass, Bandwidth]]] = Field(
+        default_factory=dict,
+        description="bus bandwidth in GB/s that sound hardware reaches, from nccl-tests; `dashgen baseline` writes it",
+    )
+    cardinality_budget: int = Field(200, ge=1, description="series that a GPU may expose before NcclCardinalityHigh")
     sensitivity: Sensitivity = Field(Sensitivity.MEDIUM, description="the tier that thresholds in panels are drawn from")
     alerts: dict[str, AlertOverride] = Field(default_factory=dict, description="changes by alert name")
-    alert_labels: dict[Label, str] = Field(default_factory=dict, description="labels that every alert carries")
+    alert_labels: dict[Label, LabelValue] = Field(default_factory=dict, description="labels that every alert carries")
     grafana: Grafana = Grafana()
-    runbook_url: str = Field(
+    runbook_url: Annotated[str, AfterValidator(_literal)] = Field(
         "rules/runbooks/{alert}.md",
         pattern=r"^\S*\{alert\}\S*$",
         description="where runbooks are published; {alert} becomes the alert's name",
+    )
+    targets: Targets = Targets()
+    overlays: tuple[str, ...] = Field(
+        (), description="jsonnet files beside or below this one that change what is built, see dashgen/docs/overlays.md"
     )
 
     @model_validator(mode="after")
@@ -269,11 +359,72 @@ class Site(_Section):
         for key in self.metrics:
             if key not in BY_KEY:
                 raise ValueError(f"metrics.{key}: no such metric; the keys are {', '.join(sorted(BY_KEY))}")
+        own = {self.labels.job, self.labels.node, self.labels.gpu, self.labels.cluster}
+        for where, labels in self._added_labels():
+            for name in labels:
+                if name in own:
+                    raise ValueError(f"{where}.{name}: every alert takes this label from its series; use another name")
         return self
+
+    def _added_labels(self) -> Iterator[tuple[str, dict[str, str]]]:
+        yield "alert_labels", self.alert_labels
+        for name, override in self.alerts.items():
+            yield f"alerts.{name}.labels", override.labels
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Site:
+        if self.alerts:
+            from dashgen.catalogue import ALERT_BY_NAME
+
+            for name in self.alerts:
+                if name not in ALERT_BY_NAME:
+                    raise ValueError(f"alerts.{name}: no such alert; the alerts are {', '.join(ALERT_BY_NAME)}")
+                self.alert(ALERT_BY_NAME[name])
+        return self
+
+    def sources(self) -> frozenset[str]:
+        """Names of all that rules may use here: the companions, and acceptance values where there are any."""
+        return self.companions.enabled() | ({"acceptance"} if self.acceptance else set())
 
     def metric(self, key: str) -> str:
         """What this site calls an upstream metric."""
         return self.metrics.get(key, BY_KEY[key].name)
+
+    def alert(self, shipped: Alert) -> Alert:
+        """An alert with the tiers that this site wants; none where it is switched off.
+
+        Raises ValueError, which a Site that was loaded never does, when an override does not fit or turns the order
+        of the tiers around.
+        """
+        override = self.alerts.get(shipped.name)
+        if override is None:
+            return shipped
+        tiers = {}
+        for sensitivity in Sensitivity:
+            tier = _tier(f"alerts.{shipped.name}.{sensitivity}", shipped, sensitivity, override)
+            if tier is not None:
+                tiers[sensitivity] = tier
+        try:
+            return replace(shipped, tiers=tiers)
+        except ValueError as error:
+            raise ValueError(f"alerts.{error}; what fires in low fires in medium, and what fires in medium in high") from error
+
+
+def _tier(where: str, alert: Alert, sensitivity: Sensitivity, override: AlertOverride) -> Tier | None:
+    """What a tier asks of an alert after an override; None where the alert is not in the tier."""
+    shipped, change = alert.tiers.get(sensitivity), override.tier(sensitivity)
+    if not (override.enabled and change.enabled):
+        return None
+    if shipped is None:
+        if change.model_fields_set:
+            raise ValueError(f"{where}: the alert is not in this tier; it is in {', '.join(alert.tiers)}")
+        return None
+    for name in change.extra:
+        if name not in shipped.extra:
+            known = ", ".join(shipped.extra) or "none"
+            raise ValueError(f"{where}.extra.{name}: no such threshold; this alert has: {known}")
+    given = {key: value for key, value in change.model_dump(exclude={"enabled", "extra"}).items() if value is not None}
+    return replace(shipped, **given, extra={**shipped.extra, **change.extra})
 
 
 class _Loader(yaml.SafeLoader):
@@ -281,14 +432,24 @@ class _Loader(yaml.SafeLoader):
 
 
 def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
-    keys = [loader.construct_object(key) for key, _ in node.value]  # type: ignore[no-untyped-call]
+    keys = [loader.construct_object(key) for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
     twice = sorted({str(key) for key in keys if keys.count(key) > 1})
     if twice:
-        raise yaml.constructor.ConstructorError(None, None, f"key {twice[0]!r} is given twice", node.start_mark)
+        problem = f"key {twice[0]!r} is given twice; remove one of them"
+        raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
     return loader.construct_mapping(node, deep=True)
 
 
 _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+# What PyYAML raises for text that it cannot make a value of: a date in month 13, "!!bool maybe", a thousand brackets.
+_YAML_ERRORS = (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
+
+
+def _problem(error: Exception) -> str:
+    """What is wrong with a YAML text, and in which line."""
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    return f"line {mark.line + 1}: {problem}" if mark and problem else one_line(error)
 
 
 def site(data: object, where: str) -> Site:
@@ -296,15 +457,22 @@ def site(data: object, where: str) -> Site:
     if data is None:
         return Site()
     try:
-        return Site.model_validate(data)
+        checked = Site.model_validate(data)
+        # An escape in YAML can make half a character, which no file can hold.
+        checked.model_dump_json()
+    except PydanticSerializationError as error:
+        raise UserError(f"{where}: an escape makes half a character; write the character itself") from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"] if part != "[key]") or "(top level)"
+        key = ".".join(str(part) for part in first["loc"] if part != "[key]")
         if first["type"] == "extra_forbidden":
             message = "no such key; `dashgen config schema` lists the keys"
+        elif first["type"] in ("model_type", "dict_type"):
+            message = "expects keys with values, one a line; `dashgen config init` shows them all"
         else:
-            message = first["msg"].removeprefix("Value error, ")
-        raise UserError(f"{where}: {key}: {message}") from error
+            message = one_line(first["msg"].removeprefix("Value error, "))
+        raise UserError(": ".join(part for part in (where, key, message) if part)) from error
+    return checked
 
 
 def load(path: Path | None) -> Site:
@@ -317,11 +485,29 @@ def load(path: Path | None) -> Site:
         if not path.exists():
             return Site()
     try:
-        data = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; name a readable file with -c") from error
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 text; save it as UTF-8") from error
-    except yaml.YAMLError as error:
-        raise UserError(f"{path}: not YAML: {one_line(error)}") from error
-    return site(data, str(path))
+    try:
+        data = yaml.load(text, Loader=_Loader)
+    except _YAML_ERRORS as error:
+        raise UserError(f"{path}: not YAML: {_problem(error)}") from error
+    return _located(site(data, str(path)), path)
+
+
+def _located(found: Site, path: Path) -> Site:
+    """The site with its overlays by their full path, wherever the command runs. Raises UserError."""
+    folder = path.parent
+    full = []
+    for name in found.overlays:
+        where = f"{path}: overlays: {name}"
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            raise UserError(f"{where}: an overlay lies beside or below {path.name}; give its path from there")
+        if not (folder / name).is_file():
+            raise UserError(f"{where}: no such file; overlays are found from the folder of {path.name}")
+        if not (folder / name).resolve().is_relative_to(folder.resolve()):
+            raise UserError(f"{where}: the link leads out of the folder of {path.name}; copy the file there")
+        full.append(str(folder.absolute() / name))
+    return found.model_copy(update={"overlays": tuple(full)}) if full else found

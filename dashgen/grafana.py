@@ -126,7 +126,7 @@ def _datasource(style: Style) -> Json:
 def _variable(variable: Variable, style: Style) -> Json:
     """A choice of label values, read again whenever the time range changes, as jobs come and go.
 
-    All is ``.*``, which also matches series that lack the label.
+    All is ``.*``, which also matches series that lack the label, unless the variable narrows.
     """
     query = f"label_values({variable.series}, {variable.label})"
     raw = core.Template(
@@ -136,8 +136,9 @@ def _variable(variable: Variable, style: Style) -> Json:
         query={"qryType": 1, "query": query, "refId": "PrometheusVariableQueryEditor-VariableQuery"},
         multi=variable.multi,
         includeAll=variable.multi,
-        allValue=".*" if variable.multi else None,
+        allValue=".*" if variable.multi and not variable.narrows else None,
         refresh=core.REFRESH_ON_TIME_RANGE_CHANGE,
+        hide=core.HIDE_VARIABLE if variable.hidden else core.SHOW,
         # The newest job comes first, everything else as in a telephone book.
         sort=core.SORT_NUMERIC_DESC if variable.name == style.job_variable else core.SORT_ALPHA_ASC,
     )

@@ -190,11 +190,15 @@ PanelType = Literal["timeseries", "stat", "table", "heatmap", "state-timeline", 
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """One query of a panel: PromQL with placeholders, and the legend in Grafana's ``{{label}}`` form."""
+    """One query of a panel: PromQL with placeholders, and the legend in Grafana's ``{{label}}`` form.
+
+    ``companion`` names the source without which the query is left out of its panel.
+    """
 
     expr: str
     legend: str = ""
     instant: bool = False
+    companion: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,13 +245,19 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Variable:
-    """A dashboard variable, filled from the values of a label of a series."""
+    """A dashboard variable, filled from the values of a label of a series.
+
+    ``narrows`` makes All stand for the listed values instead of anything: it then confines series of the world outside,
+    which do not know the job, to the job's machines. A ``hidden`` variable follows the others and is not shown.
+    """
 
     name: str
     label: str
     series: str
     multi: bool = True
     title: str
+    narrows: bool = False
+    hidden: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -306,7 +316,8 @@ class RuleGroup:
 class Bundle:
     """Everything that one build produces, before any target gives it a form.
 
-    ``dashboards`` maps a slug to Grafana JSON as plain data, ``runbooks`` an alert name to Markdown.
+    ``dashboards`` maps a slug to Grafana JSON as plain data, ``runbooks`` an alert name to Markdown. ``folder`` is the
+    Grafana folder, ``overlays`` the jsonnet sources, by path, that have changed the rest.
     """
 
     dashboards: Mapping[str, Mapping[str, object]]
@@ -314,3 +325,5 @@ class Bundle:
     alerts: Mapping[Sensitivity, tuple[RuleGroup, ...]]
     runbooks: Mapping[str, str]
     alertmanager: Mapping[str, object]
+    folder: str = "NCCL"
+    overlays: Mapping[str, str] = field(default_factory=dict)

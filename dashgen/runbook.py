@@ -21,8 +21,8 @@ def runbook(alert: Alert, expr: str) -> str:
         _section("Tell the causes apart", alert.runbook.tell_apart),
         _section("Act", alert.runbook.act),
     ]
-    if alert.kind in ("degradation", "outlier", "stall"):
-        parts.append(_section("The field's own tools, in the order in which they pay", TOOLS, numbered=True))
+    tools = alert.runbook.tools or (TOOLS if alert.kind in ("degradation", "outlier", "stall") else ())
+    parts.append(_section("The field's own tools, in the order in which they pay", tools, numbered=True))
     parts += [
         "## When it fires",
         _tiers(alert),

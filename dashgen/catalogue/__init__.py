@@ -18,10 +18,12 @@ from dashgen.catalogue import (
 from dashgen.model import Alert, Signal
 
 SIGNALS: tuple[Signal, ...] = (
+    *transport.PEERS,
     *freshness.SIGNALS,
     *transport.SIGNALS,
     *degradation.SIGNALS,
     *outliers.SIGNALS,
+    *stalls.DCGM,
     *throughput.SIGNALS,
     *attribution.SIGNALS,
     *stalls.SIGNALS,

@@ -44,7 +44,7 @@ label_replace(
 or on (<job>, transport)
 label_replace(
   (job:nccl_degraded:depth and job:nccl_degraded:bool == 1)
-  and on (<job>) max by (<job>) (job:nccl_skew_growth:ratio) > 1.3
+  and on (<job>) job:nccl_skew_growth:ratio > 1.3
   unless on (<job>) job:nccl_late:min < 0.8,
   "suspect", "straggler", "", ""
 )
@@ -138,7 +138,9 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
 of the job board, then at the outlier board.""",
         tiers={
             Sensitivity.LOW: Tier(threshold=0.10, dumps=3, severity=Severity.CRITICAL, hold=8, extra={"blind": 0.30}),
-            Sensitivity.MEDIUM: Tier(threshold=0.08, dumps=2, severity=Severity.CRITICAL, hold=6, extra={"blind": 0.25}),
+            Sensitivity.MEDIUM: Tier(
+                threshold=0.08, dumps=2, severity=Severity.CRITICAL, hold=6, extra={"blind": 0.25}
+            ),
             Sensitivity.HIGH: Tier(threshold=0.05, dumps=1, severity=Severity.CRITICAL, hold=4, extra={"blind": 0.20}),
         },
         sources="NVIDIA's blog of 2026-05-07 calls -13 % (310 to 268 TFLOP/s/GPU) an incident; a 13 % loss takes at "

@@ -40,7 +40,9 @@ SIGNALS = (
         name="job:nccl_busbw:max",
         question="What bus bandwidth does each collective reach when nobody waits?",
         healthy="steady; compare it with the nccl-tests value of the same transport only as an upper bound",
-        expr=_classed("max", f"max by ({_BUCKET}) (<busbw>{{<clean>, <selector>}})", "collective"),
+        expr=_classed(
+            "max", f"max by ({_BUCKET}) (peer:nccl_busbw:best or <busbw>{{<small>, <selector>}})", "collective"
+        ),
         unit=Unit.GBPS,
         labels=("<job>", "transport", "collective", "size_class"),
         group=GROUP,
@@ -49,7 +51,11 @@ SIGNALS = (
         name="job:nccl_exec:median",
         question="How long does a collective take on the median GPU, waiting included?",
         healthy="steady; it rises with slow transport and with one late GPU alike",
-        expr=_classed("max", f"quantile by ({_BUCKET}) (0.5, <exec>{{<clean>, <selector>}})", "collective"),
+        expr=_classed(
+            "max",
+            f"max by ({_BUCKET}) (peer:nccl_exec:median or <exec>{{<small>, <selector>}})",
+            "collective",
+        ),
         unit=Unit.MICROSECONDS,
         labels=("<job>", "transport", "collective", "size_class"),
         group=GROUP,

@@ -21,31 +21,17 @@ SIGNALS = (
         # nodes, GPUs of equal number share one (a rail): the slowest rail counts, it holds up all others.
         expr="""
 quantile by (<job>, <peer>) (0.5,
-  max by (<job>, <peer>, <node>) (last_over_time(<busbw>{n_nodes="1", <judged>, <selector>}[<2 dumps>]))
+  max by (<job>, <peer>, <node>) (<busbw>{n_nodes="1", <large>, <selector>})
 )
 or
 (
   min by (<job>, <peer>) (
-    max by (<job>, <peer>, <gpu>) (last_over_time(<busbw>{n_nodes!="1", <judged>, <selector>}[<2 dumps>]))
+    max by (<job>, <peer>, <gpu>) (<busbw>{n_nodes!="1", <large>, <selector>})
   )
   and on (<job>, n_nodes, nranks) job:nccl_siblings:info
 )
 or
-max by (<job>, <peer>) (last_over_time(<busbw>{n_nodes!="1", <judged>, <selector>}[<2 dumps>]))""",
-        unit=Unit.GBPS,
-        labels=("<job>", "<peer>"),
-        group=GROUP,
-    ),
-    Signal(
-        name="peer:nccl_busbw:baseline",
-        question="What bandwidth is this kind of communicator used to?",
-        healthy="a slow line under the best bandwidth",
-        # Median of the healthy samples of the last hour, away from the window being judged (6 dumps), and only
-        # after 10 samples: a new message size has no baseline and so no verdict.
-        expr="""
-quantile_over_time(0.5, peer:nccl_busbw:healthy[1h] offset <6 dumps>)
-and
-count_over_time(peer:nccl_busbw:healthy[1h] offset <6 dumps>) >= 10""",
+max by (<job>, <peer>) (<busbw>{n_nodes!="1", <large>, <selector>})""",
         unit=Unit.GBPS,
         labels=("<job>", "<peer>"),
         group=GROUP,
@@ -54,11 +40,28 @@ count_over_time(peer:nccl_busbw:healthy[1h] offset <6 dumps>) >= 10""",
         name="job:nccl_busbw_drop:ratio",
         question="How far is each collective below the bandwidth that this job is used to?",
         healthy="around zero",
-        # The median over message sizes and algorithms, each against its own baseline. The baseline is remembered for
-        # six hours while none can be learnt. A frozen file is not judged: what it says is old.
+        # The median over message sizes and algorithms, each against its own baseline: the median of the healthy samples
+        # of the last hour, away from the window being judged (6 dumps). Fewer than ten of them in the last hour: of the
+        # last six, as in a long fault; fewer still: a new message size has no baseline and no verdict. A frozen file
+        # is not judged: what it says is old.
         expr="""
 quantile by (<job>, transport, collective) (0.5,
-  (1 - peer:nccl_busbw:best / last_over_time(peer:nccl_busbw:baseline[6h]))
+  (
+    1 - peer:nccl_busbw:best{<judged>}
+    / (
+      (
+        quantile_over_time(0.5, peer:nccl_busbw:healthy{<judged>}[1h] offset <6 dumps>)
+        and
+        count_over_time(peer:nccl_busbw:healthy{<judged>}[1h] offset <6 dumps>) >= 10
+      )
+      or
+      (
+        quantile_over_time(0.5, peer:nccl_busbw:healthy{<judged>}[6h] offset <6 dumps>)
+        and
+        count_over_time(peer:nccl_busbw:healthy{<judged>}[6h] offset <6 dumps>) >= 10
+      )
+    )
+  )
   * on (<job>, n_nodes, nranks) group_left (transport) job:nccl_transport:info
 )
 unless on (<job>) job:nccl_dump_age:seconds > 3 * <dump>""",

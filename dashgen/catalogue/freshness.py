@@ -21,9 +21,9 @@ count by (<job>, <node>, <instance>) (
   <branches>
 )""",
         branches=(
-            ("", "group by (<job>, <node>, <instance>, <gpu>) (last_over_time(<exec>{<clean>, <selector>}[<2 dumps>]))"),
-            ("", "group by (<job>, <node>, <instance>, <gpu>) (last_over_time(<p2p_exec>{<clean>, <selector>}[<2 dumps>]))"),
-            ("counters", "group by (<job>, <node>, <instance>, <gpu>) (last_over_time(<collectives>{<selector>}[<2 dumps>]))"),
+            ("", "group by (<job>, <node>, <instance>, <gpu>) (<exec>{<clean>, <selector>})"),
+            ("", "group by (<job>, <node>, <instance>, <gpu>) (<p2p_exec>{<clean>, <selector>})"),
+            ("counters", "group by (<job>, <node>, <instance>, <gpu>) (<collectives>{<selector>})"),
         ),
         join="or",
         unit=Unit.COUNT,
@@ -31,11 +31,11 @@ count by (<job>, <node>, <instance>) (
         group=GROUP,
     ),
     Signal(
-        name="job:nccl_exec:max",
-        question="How long does the job's slowest collective take?",
-        healthy="moves a little with every dump; a flat line means that nothing new was written",
-        expr="max by (<job>) (<exec>{<clean>, <selector>})",
-        unit=Unit.MICROSECONDS,
+        name="job:nccl_gpus:count",
+        question="How many GPUs report for the job?",
+        healthy="the number of GPUs of the job",
+        expr="sum by (<job>) (node:nccl_gpus:count)",
+        unit=Unit.COUNT,
         labels=("<job>",),
         group=GROUP,
     ),
@@ -62,7 +62,7 @@ count by (<job>, <node>, <instance>) (
                 "",
                 """
 (
-  time() - max_over_time(timestamp(changes(job:nccl_exec:max[<2 dumps - 1s>]) > 0)[1h:<1 dumps>])
+  time() - max_over_time(timestamp(max by (<job>) (changes(peer:nccl_exec:median[<2 dumps - 1s>])) > 0)[1h:<1 dumps>])
   and on (<job>)
   (node:nccl_gpus:count and on (<instance>) count by (<instance>) (node:nccl_gpus:count) > 1)
 )""",

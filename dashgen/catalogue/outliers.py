@@ -16,27 +16,29 @@ SIGNALS = (
         name="gpu:nccl_exec:relative",
         question="How long does each GPU spend in collectives, relative to the median of its peers?",
         healthy="near its own usual value, which a fixed position in the ring may put 20 % off 1",
-        # Sums weight each bucket by its time: the first synchronisation point absorbs the wait, the later ones look
-        # clean. Like is compared with like, within a domain also within the node, and never below four ranks. The
-        # communicator shape in which the GPU stands out most counts: inside its node a late GPU is alone, across
-        # nodes its mates, who waited for it, are late with it.
+        # Only the longest collectives of a shape count: the first synchronisation point absorbs the wait, the later
+        # ones look clean. Like is compared with like, within a domain also within the node, and never below four
+        # ranks. The communicator shape in which the GPU stands out most decides: inside its node a late GPU is alone,
+        # across nodes its mates, who waited for it, are late with it.
         expr="""
 min by (<job>, <node>, <gpu>) (
-  sum by (<job>, <node>, <gpu>, n_nodes, nranks) (
-    last_over_time(<exec>{nranks!~"[1-3]", <judged>, <selector>}[<3 dumps>])
-  )
-  /
-  sum by (<job>, <node>, <gpu>, n_nodes, nranks) (
-    (last_over_time(<exec>{n_nodes="1", nranks!~"[1-3]", <judged>, <selector>}[<3 dumps>]) > bool 0)
-    * on (<job>, <peer>, <node>) group_left ()
-    quantile by (<job>, <peer>, <node>) (0.5,
-      last_over_time(<exec>{n_nodes="1", nranks!~"[1-3]", <judged>, <selector>}[<3 dumps>])
+  avg by (<job>, <node>, <gpu>, n_nodes, nranks) (
+    <exec>{n_nodes="1", nranks!~"[1-3]", <judged>, <selector>}
+    / on (<job>, <peer>, <node>) group_left ()
+    (
+      quantile by (<job>, <peer>, <node>) (0.5, <exec>{n_nodes="1", nranks!~"[1-3]", <judged>, <selector>})
+      and on (<job>, <peer>)
+      peer:nccl_exec:median
+      > on (<job>, n_nodes, nranks) group_left ()
+      0.25 * max by (<job>, n_nodes, nranks) (peer:nccl_exec:median{<judged>})
     )
     or
-    (last_over_time(<exec>{n_nodes!="1", nranks!~"[1-3]", <judged>, <selector>}[<3 dumps>]) > bool 0)
-    * on (<job>, <peer>) group_left ()
-    quantile by (<job>, <peer>) (0.5,
-      last_over_time(<exec>{n_nodes!="1", nranks!~"[1-3]", <judged>, <selector>}[<3 dumps>])
+    <exec>{n_nodes!="1", nranks!~"[1-3]", <judged>, <selector>}
+    / on (<job>, <peer>) group_left ()
+    (
+      peer:nccl_exec:median{n_nodes!="1", <judged>}
+      > on (<job>, n_nodes, nranks) group_left ()
+      0.25 * max by (<job>, n_nodes, nranks) (peer:nccl_exec:median{<judged>})
     )
   )
 )""",
@@ -127,7 +129,7 @@ min by (<job>, <node>) (gpu:nccl_late:ratio)
         healthy="near 1",
         expr="""
 avg by (<job>, <node>) (
-  max by (<job>, <peer>, <node>) (last_over_time(<busbw>{n_nodes="1", <judged>, <selector>}[<2 dumps>]))
+  max by (<job>, <peer>, <node>) (<busbw>{n_nodes="1", <judged>, <selector>})
   / on (<job>, <peer>) group_left ()
   peer:nccl_busbw:best{n_nodes="1"}
 )""",
@@ -155,19 +157,10 @@ unless on (<job>) job:nccl_dump_age:seconds > 3 * <dump>""",
     Signal(
         name="job:nccl_skew:ratio",
         question="How unevenly do the job's GPUs arrive at its collectives?",
-        healthy="steady; growth means that somebody arrives later than before",
-        expr="""
-sum by (<job>, transport) (
-  quantile by (<job>, <peer>) (0.5, last_over_time(<exec>{<judged>, <selector>}[<2 dumps>]))
-  * on (<job>, n_nodes, nranks) group_left (transport) job:nccl_transport:info
-)
-/
-sum by (<job>, transport) (
-  min by (<job>, <peer>) (last_over_time(<exec>{<judged>, <selector>}[<2 dumps>]))
-  * on (<job>, n_nodes, nranks) group_left (transport) job:nccl_transport:info
-)""",
+        healthy="steady and near 1; growth means that somebody arrives later than before",
+        expr="quantile by (<job>) (0.5, gpu:nccl_exec:relative) / min by (<job>) (gpu:nccl_exec:relative)",
         unit=Unit.RATIO,
-        labels=("<job>", "transport"),
+        labels=("<job>",),
         group=GROUP,
     ),
     Signal(
@@ -176,7 +169,7 @@ sum by (<job>, transport) (
         healthy="around 1",
         expr="job:nccl_skew:ratio / quantile_over_time(0.5, job:nccl_skew:ratio[1h] offset <10 dumps>)",
         unit=Unit.RATIO,
-        labels=("<job>", "transport"),
+        labels=("<job>",),
         group=GROUP,
     ),
 )

@@ -16,17 +16,51 @@ COMMUNICATION = (
 
 TOOLS = (
     "Job and processes: `scontrol show job JOB`, `ps`, `nvidia-smi`, `dmesg | grep -i xid` on the suspect node.",
-    "NCCL log: `NCCL_DEBUG=INFO`, `NCCL_DEBUG_SUBSYS=INIT,NET,COLL`, `NCCL_DEBUG_FILE=/path/nccl-%h-%p.log`; compare the "
+    "NCCL log: `NCCL_DEBUG=INFO` (WARN in production, TRACE for two GPUs at most), "
+    "`NCCL_DEBUG_SUBSYS=INIT,NET,GRAPH,COLL,TUNING,ENV` as needed, `NCCL_DEBUG_FILE=/path/nccl-%h-%p.log`; compare the "
     "last opCount of every rank. Different values: ranks are in different operations. Equal and unfinished: the "
-    "collective itself, go to the network.",
-    "PyTorch: Flight Recorder (`TORCH_FR_BUFFER_SIZE`, `TORCH_NCCL_DUMP_ON_TIMEOUT=1`) names the rank that diverges; "
-    "`TORCH_DISTRIBUTED_DEBUG=DETAIL` names unused parameters.",
-    "Per operation: Inspector's JSON mode on the job (Prometheus mode off for that run).",
-    "Fabric: `ibstat` (Active, LinkUp), `ibv_devinfo | grep mtu`, `perfquery -x`.",
-    "Raw bandwidth: `ib_write_bw` pairwise, `iperf3 -P 4`, `ping -M do -s 8972` end to end where the MTU is 9000.",
+    "collective itself, go to the network. Look for NET/Socket where NET/IB should be, and for a forced NCCL_ALGO or NCCL_PROTO.",
+    "PyTorch: Flight Recorder (`TORCH_FR_BUFFER_SIZE`, formerly `TORCH_NCCL_TRACE_BUFFER_SIZE`; "
+    "`TORCH_NCCL_DUMP_ON_TIMEOUT=1`) keeps the last collectives of every rank and names the one that diverges; "
+    "`TORCH_DISTRIBUTED_DEBUG=DETAIL` names unused parameters at the time-out.",
+    "Per operation: Inspector's JSON mode on the job (Prometheus mode off for that run), then `dashgen import json`.",
+    "Fabric, on each suspect node: `ibstat` (Active, LinkUp), `ibv_devinfo | grep mtu`, `perfquery -x`, `ibtracert`; "
+    "the runbook of NcclFabricSuspect has the counter table.",
+    "Raw bandwidth: `ib_write_bw -d HCA` pairwise, `iperf3 -P 4` (about 94 % of the line rate), `ping -M do -s 8972` end "
+    "to end where the MTU is 9000, `p2pBandwidthLatencyTest` inside the node.",
     "nccl-tests on suspect against healthy nodes: `all_reduce_perf -b 1M -e 1G -f 2 -g 1`; more than 20 % below the "
-    "accepted value: do not use the node.",
-    "Compute or communication: `torch.profiler` on one good and one suspect rank over five steps.",
+    "accepted value: do not use the node. `dashgen baseline` keeps the accepted values.",
+    "Compute or communication: `torch.profiler` on one good and one suspect rank over five steps; NCCL kernels that are "
+    "long on all ranks but one mean that this one is late.",
+    "Act: `scontrol update nodename=NODE state=drain reason=…`, restart from the checkpoint without the node, and open the "
+    "vendor's case with the times of the degradation windows.",
+)
+
+# What each counter of a port means and what to do about it, by its value of the label counter.
+COUNTERS = {
+    "symbol_errors": "SymbolErrors rising: signal trouble; cable, transceiver.",
+    "receive_errors": "PortRcvErrors rising: packets arrive with errors; look at the far port.",
+    "discards": "PortXmitDiscards rising: a queue overflows; congestion, switch, QoS or PFC.",
+    "link_downed": "LinkDowned above 0: the link went away and came back; cable seating, port.",
+    "link_recoveries": "LinkErrorRecovery rising: the link retrains itself; cable, transceiver, then adapter.",
+    "integrity_errors": "LocalLinkIntegrityErrors above 0: more link errors than the port tolerates; as symbol errors.",
+    "buffer_overruns": "ExcessiveBufferOverrunErrors above 0: credit flow control failed; MTU mismatch, firmware.",
+    "ack_timeouts": "local_ack_timeout_err rising: a peer does not answer; its link, PFC storms on the way.",
+    "rnr_retries": "rnr_nak_retry_err above 0: the receiver was not ready; an overloaded or stuck peer.",
+    "slow_restarts": "roce_slow_restart rising: loss on a path that should lose nothing; PFC and ECN settings, incast.",
+    "carrier_changes": "carrier_changes rising: the interface loses its carrier; cable, transceiver, far port.",
+}
+
+FABRIC_TOOLS = (
+    "State: `ibstat` (Active and LinkUp, rate as the neighbours have it), `ibv_devinfo | grep mtu`, `ip -s link show`.",
+    "Counters: `perfquery -x` on both ends of the cable, twice, a minute apart: only what rises counts. RoCE: "
+    "`grep . /sys/class/infiniband/DEVICE/ports/1/hw_counters/*` and `ethtool -S INTERFACE`.",
+    "Path: `ibtracert SOURCE DESTINATION`, `iblinkinfo`; `ping -M do -s 8972` end to end where the MTU is 9000.",
+    "Raw bandwidth: `ib_write_bw -d HCA` between the suspect and a healthy node, then between two healthy ones (HDR about "
+    "200 Gb/s); `iperf3 -P 4` for TCP (about 94 % of the line rate).",
+    "nccl-tests with and without the node: `all_reduce_perf -b 1M -e 1G -f 2 -g 1`; more than 20 % below the accepted value: "
+    "do not use the node.",
+    "Cable: `mlxlink -d DEVICE -m` on both ends shows optical power and error rates.",
 )
 
 LATE = Runbook(
@@ -42,5 +76,7 @@ LATE = Runbook(
         "The GPU that is late changes from dump to dump: imbalance of the work, not hardware.",
         "With pipeline parallelism the stages behind a late one look late as well: the first of them is the cause.",
     ),
-    act=("Drain the node when the next job on it is late as well: `scontrol update nodename=NODE state=drain reason=…`.",),
+    act=(
+        "Drain the node when the next job on it is late as well: `scontrol update nodename=NODE state=drain reason=…`.",
+    ),
 )

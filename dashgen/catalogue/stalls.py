@@ -10,75 +10,56 @@ from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, U
 
 GROUP = "nccl-detection"
 
-_NODES = "group by (<job>, <node>) (node:nccl_gpus:count)\n  * on (<node>) group_left ()"
 
-
-def _host(operation: str, metric: str) -> str:
-    """A DCGM series by host, called as Inspector calls the node."""
+def _on_nodes(operation: str, by_host: str) -> str:
+    """A DCGM series of the job's nodes, by host called as Inspector calls the node, as one value of the job."""
     return f"""
-max by (<node>) (
-  label_replace(
-    {operation} by (<dcgm_host>) (<{metric}>),
-    "<node>", "$1", "<dcgm_host>", "(.+)"
+{operation} by (<job>) (
+  group by (<job>, <node>) (node:nccl_gpus:count)
+  * on (<node>) group_left ()
+  max by (<node>) (
+    label_replace(
+      {by_host},
+      "<node>", "$1", "<dcgm_host>", "(.+)"
+    )
   )
 )"""
 
 
-SIGNALS = (
-    Signal(
-        name="node:dcgm_gpu_util:max",
-        question="Does any GPU of the node run a kernel?",
-        healthy="near 100 for a training job; a hung collective spins and reads 100 as well",
-        expr=_host("max", "gpu_util"),
-        unit=Unit.PERCENT,
-        labels=("<node>",),
-        group=GROUP,
-        companion="dcgm",
-    ),
-    Signal(
-        name="node:dcgm_memory_used:max",
-        question="How much GPU memory is in use on the node?",
-        healthy="steady while a process lives; a dead process gives it back",
-        expr=_host("max", "memory_used"),
-        unit=Unit.COUNT,
-        labels=("<node>",),
-        group=GROUP,
-        companion="dcgm",
-    ),
+DCGM = (
     Signal(
         name="job:dcgm_gpu_util:max",
         question="Does any GPU of the job's nodes run a kernel?",
-        healthy="near 100 while the job works",
-        expr=f"max by (<job>) (\n  {_NODES} node:dcgm_gpu_util:max\n)",
+        healthy="near 100 while the job works; a hung collective spins and reads 100 as well",
+        expr=_on_nodes("max", "max by (<dcgm_host>) (<gpu_util>)"),
         unit=Unit.PERCENT,
         labels=("<job>",),
         group=GROUP,
         companion="dcgm",
     ),
     Signal(
-        name="job:dcgm_tensor_active:max",
-        question="Do tensor cores work anywhere on the job's nodes?",
-        healthy="well above zero while the job works, about zero while a collective spins",
-        expr=f"max by (<job>) (\n  {_NODES} node:dcgm_tensor_active:avg\n)",
+        name="job:dcgm_tensor_active:avg",
+        question="How busy are the tensor cores of the job's nodes?",
+        healthy="steady while the job works, about zero while a collective spins",
+        expr=_on_nodes("avg", "avg by (<dcgm_host>) (max by (<dcgm_host>, <dcgm_uuid>) (<tensor_active>))"),
         unit=Unit.RATIO,
         labels=("<job>",),
         group=GROUP,
         companion="dcgm",
     ),
     Signal(
-        name="job:dcgm_memory_kept:ratio",
-        question="Do the job's processes still hold their GPU memory?",
-        healthy="1; a killed job falls to about zero",
-        expr=f"""
-max by (<job>) (
-  {_NODES}
-  (node:dcgm_memory_used:max / max_over_time(node:dcgm_memory_used:max[30m]))
-)""",
-        unit=Unit.RATIO,
+        name="job:dcgm_memory_used:max",
+        question="How much GPU memory, in MiB, do the job's nodes use at most?",
+        healthy="steady while the processes live; a dead process gives it back",
+        expr=_on_nodes("max", "max by (<dcgm_host>) (<memory_used>)"),
+        unit=Unit.COUNT,
         labels=("<job>",),
         group=GROUP,
         companion="dcgm",
     ),
+)
+
+SIGNALS = (
     Signal(
         name="job:nccl_quiet:seconds",
         question="How long has the job been quiet, and do its processes still live?",
@@ -102,7 +83,7 @@ label_replace(
                 "dcgm",
                 """
 label_replace(
-  job:nccl_dump_age:seconds and on (<job>) job:dcgm_tensor_active:max > 0.05,
+  job:nccl_dump_age:seconds and on (<job>) job:dcgm_tensor_active:avg > 0.05,
   "evidence", "working", "", ""
 )""",
             ),
@@ -127,7 +108,7 @@ label_replace(
                 "dcgm",
                 """
 label_replace(
-  job:nccl_dump_age:seconds and on (<job>) job:dcgm_memory_kept:ratio > 0.5,
+  job:nccl_dump_age:seconds and on (<job>) job:dcgm_memory_used:max > 0.5 * max_over_time(job:dcgm_memory_used:max[30m]),
   "evidence", "idle", "", ""
 )""",
             ),
@@ -254,7 +235,9 @@ job:nccl_quiet:seconds{evidence=~"spinning|idle|none"} > <threshold> * <dump>
         dashboard="telemetry",
         runbook=Runbook(
             meaning="Inspector's dump thread ends for good after a write error, and the job runs on unseen.",
-            look_first=("Free space and permissions of the dump directory; the job's log with NCCL_DEBUG_SUBSYS=PROFILE.",),
+            look_first=(
+                "Free space and permissions of the dump directory; the job's log with NCCL_DEBUG_SUBSYS=PROFILE.",
+            ),
             tell_apart=_TOLD,
         ),
     ),

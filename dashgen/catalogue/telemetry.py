@@ -18,7 +18,7 @@ SIGNALS = (
         expr=f"""
 {_JOBS}
 * on (<instance>) group_left ()
-max by (<instance>) (avg_over_time(<textfile_error>[<6 dumps>]))""",
+max by (<instance>) (avg_over_time(<textfile_error>[<6 dumps>]) > 0)""",
         unit=Unit.RATIO,
         labels=("<job>", "<node>", "<instance>"),
         group=GROUP,
@@ -31,7 +31,7 @@ max by (<instance>) (avg_over_time(<textfile_error>[<6 dumps>]))""",
         expr=f"""
 {_JOBS}
 * on (<instance>) group_left ()
-max by (<instance>) (rate(<gathering_errors>{{cause="gathering"}}[<10 dumps>]))""",
+max by (<instance>) (rate(<gathering_errors>{{cause="gathering"}}[<10 dumps>]) > 0)""",
         unit=Unit.PER_SECOND,
         labels=("<job>", "<node>", "<instance>"),
         group=GROUP,
@@ -70,9 +70,14 @@ and on (<job>) job:nccl_dump_age:seconds < 3 * <dump>""",
     ),
     Signal(
         name="job:nccl_series:count",
-        question="How many series does the job expose?",
+        question="About how many series does the job expose?",
         healthy="a few dozen for each GPU; growth without new GPUs is a label explosion",
-        expr="count by (<job>) ({__name__=~\"<busbw>|<exec>|<p2p_busbw>|<p2p_exec>\", <selector>})",
+        # One GPU of each node stands for all of them: counting every series costs as much as all other rules.
+        expr="""
+2 * (
+  count by (<job>) (<exec>{<gpu>="GPU0", <selector>}) + (count by (<job>) (<p2p_exec>{<gpu>="GPU0", <selector>}) or 0 * job:nccl_gpus:count)
+)
+* on (<job>) job:nccl_gpus:count / on (<job>) count by (<job>) (node:nccl_gpus:count)""",
         unit=Unit.COUNT,
         labels=("<job>",),
         group=GROUP,

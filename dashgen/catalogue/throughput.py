@@ -9,22 +9,6 @@ GROUP = "nccl-detection"
 
 SIGNALS = (
     Signal(
-        name="node:dcgm_tensor_active:avg",
-        question="How busy are the tensor cores of each node?",
-        healthy="steady for a training job",
-        expr="""
-max by (<node>) (
-  label_replace(
-    avg by (<dcgm_host>) (max by (<dcgm_host>, <dcgm_uuid>) (<tensor_active>)),
-    "<node>", "$1", "<dcgm_host>", "(.+)"
-  )
-)""",
-        unit=Unit.RATIO,
-        labels=("<node>",),
-        group=GROUP,
-        companion="dcgm",
-    ),
-    Signal(
         name="job:training_throughput:current",
         question="What does the job achieve, and who says so?",
         healthy="steady; the label evidence names the source",
@@ -51,11 +35,7 @@ label_replace(
                 "dcgm",
                 """
 label_replace(
-  avg by (<job>) (
-    group by (<job>, <node>) (node:nccl_gpus:count)
-    * on (<node>) group_left ()
-    node:dcgm_tensor_active:avg
-  ),
+  job:dcgm_tensor_active:avg,
   "evidence", "tensor", "", ""
 )""",
             ),

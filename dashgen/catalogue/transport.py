@@ -12,18 +12,32 @@ from dashgen.model import Signal, Unit
 GROUP = "nccl-detection"
 CLASSES = ("nvlink", "network", "mixed")
 
+PEERS = (
+    Signal(
+        name="peer:nccl_exec:median",
+        question="How long does each kind of collective take on the median GPU, waiting included?",
+        healthy="steady for one message size and algorithm",
+        expr="quantile by (<job>, <peer>) (0.5, <exec>{<large>, <selector>})",
+        unit=Unit.MICROSECONDS,
+        labels=("<job>", "<peer>"),
+        group=GROUP,
+    ),
+)
+
 SIGNALS = (
     Signal(
-        name="job:nccl_shape_gpus:count",
-        question="How many GPUs take part in each communicator shape of the job?",
+        name="job:nccl_shape:info",
+        question="Which communicator shapes does the job use?",
         healthy="constant for the life of a job",
         expr="""
-count by (<job>, n_nodes, nranks) (
-  group by (<job>, n_nodes, nranks, <node>, <gpu>) (<exec>{<clean>, <selector>})
+group by (<job>, n_nodes, nranks) (
+  peer:nccl_exec:median
   or
-  group by (<job>, n_nodes, nranks, <node>, <gpu>) (<p2p_exec>{<clean>, <selector>})
+  <exec>{<small>, <selector>}
+  or
+  <p2p_exec>{<clean>, <selector>}
 )""",
-        unit=Unit.COUNT,
+        unit=Unit.BOOL,
         labels=("<job>", "n_nodes", "nranks"),
         group=GROUP,
     ),
@@ -33,30 +47,30 @@ count by (<job>, n_nodes, nranks) (
         healthy="constant for the life of a job; n_nodes that rises means that a domain was split",
         # Two labels are equal where a row made from one of them twice exists; `or on` keeps the first class found.
         expr="""
-label_replace(0 * job:nccl_shape_gpus:count{n_nodes="1"} + 1, "transport", "nvlink", "", "")
+label_replace(job:nccl_shape:info{n_nodes="1"}, "transport", "nvlink", "", "")
 or
 label_replace(
-  0 * job:nccl_shape_gpus:count{n_nodes!="1"} + 1
+  job:nccl_shape:info{n_nodes!="1"}
   and
-  label_replace(group by (<job>, nranks) (job:nccl_shape_gpus:count), "n_nodes", "$1", "nranks", "(.+)"),
+  label_replace(group by (<job>, nranks) (job:nccl_shape:info), "n_nodes", "$1", "nranks", "(.+)"),
   "transport", "network", "", ""
 )
 or on (<job>, n_nodes, nranks)
-label_replace(0 * job:nccl_shape_gpus:count{n_nodes!="1"} + 1, "transport", "mixed", "", "")""",
+label_replace(job:nccl_shape:info{n_nodes!="1"}, "transport", "mixed", "", "")""",
         unit=Unit.BOOL,
         labels=("<job>", "n_nodes", "nranks", "transport"),
         group=GROUP,
     ),
     Signal(
         name="job:nccl_siblings:info",
-        question="Which communicator shapes across nodes does the job have several of?",
+        question="Which communicator shapes across nodes are smaller than the job, so that there can be several of them?",
         healthy="constant for the life of a job",
-        # One communicator holds all GPUs of the shape where their number is the number of ranks. The largest number of
-        # the last hour counts: a node that goes dark for a moment does not change what the job is.
+        # A communicator is alone where it has as many ranks as the job has GPUs. The largest number of the last hour
+        # counts: a node that goes dark for a moment does not change what the job is.
         expr="""
-0 * job:nccl_shape_gpus:count{n_nodes!="1"} + 1
-unless
-count_values by (<job>, n_nodes) ("nranks", max_over_time(job:nccl_shape_gpus:count{n_nodes!="1"}[1h]))""",
+job:nccl_shape:info{n_nodes!="1"}
+unless on (<job>, nranks)
+count_values by (<job>) ("nranks", max_over_time(job:nccl_gpus:count[1h]))""",
         unit=Unit.BOOL,
         labels=("<job>", "n_nodes", "nranks"),
         group=GROUP,

@@ -199,7 +199,7 @@ def read_samples(folder: Path) -> list[Series]:
     line_number = 0
     try:
         with gzip.open(path, "rt", encoding="utf-8", newline="\n") as text:
-            for line_number, line in enumerate(text, 1):
+            for line_number, line in enumerate(text, 1):  # noqa: B007 - an error names the line
                 if line.startswith("#"):
                     ended = ended or line.rstrip() == "# EOF"
                     continue

@@ -80,7 +80,12 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         bad="any row: the job, the transport that is slow, by how much, and the one suspect",
                         width=12,
                         height=9,
-                        columns={"<job_label>": "Job", "transport": "Transport", "suspect": "Suspect", "Value": "Depth"},
+                        columns={
+                            "<job_label>": "Job",
+                            "transport": "Transport",
+                            "suspect": "Suspect",
+                            "Value": "Depth",
+                        },
                         column_units={"Value": Unit.RATIO},
                         links=TO_JOB,
                         no_value="no job is slow",

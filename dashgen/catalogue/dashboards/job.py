@@ -88,14 +88,18 @@ def board(sensitivity: Sensitivity) -> Dashboard:
             Row(
                 title="Bus bandwidth of the fastest member",
                 panels=tuple(
-                    _by_class("job:nccl_busbw:max", "Bandwidth", each, "a step down that the other transports do not share")
+                    _by_class(
+                        "job:nccl_busbw:max", "Bandwidth", each, "a step down that the other transports do not share"
+                    )
                     for each in CLASSES
                 ),
             ),
             Row(
                 title="Execution time of the median GPU",
                 panels=tuple(
-                    _by_class("job:nccl_exec:median", "Time", each, "a rise while the bandwidth holds: somebody is late")
+                    _by_class(
+                        "job:nccl_exec:median", "Time", each, "a rise while the bandwidth holds: somebody is late"
+                    )
                     for each in CLASSES
                 ),
             ),
@@ -105,7 +109,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                     answers(
                         "job:nccl_skew:ratio",
                         title="Skew of arrival",
-                        legend="{{transport}}",
+                        legend="skew",
                         bad="growth while bandwidth holds is a late rank, see the outlier board",
                         width=8,
                     ),
@@ -133,10 +137,12 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                 collapsed=True,
                 panels=(
                     answers(
-                        "job:nccl_shape_gpus:count",
-                        title="GPUs by communicator shape",
+                        "peer:nccl_exec:median",
+                        title="Kinds of collectives by communicator shape",
+                        query="count by (n_nodes, nranks) (@{<of_job>})",
                         legend="{{nranks}} ranks over {{n_nodes}} domains",
                         bad="a shape whose number of domains rises has lost its multi-node <fabric>",
+                        unit=Unit.COUNT,
                         minimum=0.0,
                     ),
                     Panel(
@@ -162,9 +168,9 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         minimum=0.0,
                     ),
                     answers(
-                        "peer:nccl_busbw:baseline",
+                        "peer:nccl_busbw:healthy",
                         title="Usual bandwidth by message size",
-                        query='@{collective=~"$collective", <of_job>}',
+                        query='quantile_over_time(0.5, @{collective=~"$collective", <of_job>}[1h])',
                         legend="{{collective}} {{message_size}} {{algo_proto}} {{nranks}}/{{n_nodes}}",
                         bad="a usual value that sinks over hours is a slow drift",
                         minimum=0.0,

@@ -75,9 +75,9 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                     ),
                     answers(
                         "job:nccl_skew_growth:ratio",
-                        title="Growth of skew by transport",
+                        title="Growth of skew",
                         query="@{<of_job>}",
-                        legend="{{transport}}",
+                        legend="growth",
                         bad="above 1.3 somebody arrives later than before",
                         minimum=0.0,
                     ),

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Has the job itself changed its shape: lost an NVLink domain, switched algorithms, or exploded into labels?
+
+None of these is a slow link, and a baseline cannot see them: a communicator of another shape or algorithm is another
+one to it, which has no past.
+"""
+
+from __future__ import annotations
+
+from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit
+
+GROUP = "nccl-shape"
+
+_BUCKET = "<job>, comm_name, n_nodes, nranks, collective, message_size"
+
+
+def _domains(shapes: str) -> str:
+    """The number that n_nodes says, the smallest where several shapes have equal labels otherwise.
+
+    histogram_quantile is the one function of PromQL that reads a number out of a label. A histogram with one entry
+    in its first bucket has its maximum at that bucket's upper bound.
+    """
+    return f"""histogram_quantile(1,
+    label_replace({shapes}, "le", "$1", "n_nodes", "(.+)")
+    or
+    label_replace({shapes}, "le", "+Inf", "", "")
+  )"""
+
+
+SIGNALS = (
+    Signal(
+        name="job:nccl_domains:max",
+        question="Over how many NVLink domains does the widest communicator of each size stretch?",
+        healthy="constant for the life of a job",
+        expr=f"""
+max by (<job>, nranks) (
+  {_domains("0 * job:nccl_shape_gpus:count + 1")}
+)""",
+        unit=Unit.COUNT,
+        labels=("<job>", "nranks"),
+        group=GROUP,
+    ),
+    Signal(
+        name="job:nccl_domains:growth",
+        question="How many times as many NVLink domains as before do communicators of the same size stretch over?",
+        healthy="absent",
+        # Even the narrowest communicator of a size is now wider than once the widest was. So communicators of one size
+        # that come and go, as in evaluation, do not look like it.
+        expr=f"""
+max by (<job>) (
+  {_domains("group by (<job>, nranks, n_nodes) (last_over_time(job:nccl_shape_gpus:count[<4 dumps>]))").replace(
+    "(1,", "(1, sum by (<job>, nranks, le) (", 1).replace("\n  )", "\n  ))")}
+  / on (<job>, nranks)
+  min_over_time(job:nccl_domains:max[6h])
+) > 1""",
+        unit=Unit.COUNT,
+        labels=("<job>",),
+        group=GROUP,
+    ),
+    Signal(
+        name="job:nccl_algorithm_changed:count",
+        question="For how many kinds of collectives has NCCL just switched to another algorithm?",
+        healthy="absent; a change is shown for ten minutes",
+        # New within the last twenty evaluations, while one that was seen ten times is gone and no old one remains: sizes
+        # that share a bucket may use two algorithms side by side.
+        expr=f"""
+count by (<job>, collective, algo_proto) (
+  (peer:nccl_busbw:best and count_over_time(peer:nccl_busbw:best[1h]) <= 20)
+  and on ({_BUCKET}) (
+    count_over_time(peer:nccl_busbw:best[1h]) >= 10
+    unless
+    last_over_time(peer:nccl_busbw:best[<4 dumps>])
+  )
+  unless on ({_BUCKET}) (
+    peer:nccl_busbw:best and count_over_time(peer:nccl_busbw:best[1h]) > 20
+  )
+)""",
+        unit=Unit.COUNT,
+        labels=("<job>", "collective", "algo_proto"),
+        group=GROUP,
+    ),
+    Signal(
+        name="job:nccl_series_budget:ratio",
+        question="How much of its budget of series does the job use?",
+        healthy="well below 1; growth without new GPUs is a label explosion",
+        expr="""
+job:nccl_series:count
+/ on (<job>) sum by (<job>) (node:nccl_gpus:count)
+/ <cardinality_budget>""",
+        unit=Unit.RATIO,
+        labels=("<job>",),
+        group=GROUP,
+    ),
+)
+
+ALERTS = (
+    Alert(
+        name="NcclNvlinkDomainLost",
+        kind="telemetry",
+        signal="job:nccl_domains:growth",
+        expr="job:nccl_domains:growth > <threshold>",
+        summary="Job {{ $labels.<job_label> }}: communicators that fitted into fewer NVLink domains are split.",
+        description="Communicators of job {{ $labels.<job_label> }} stretch over {{ $value | humanize }} times as many NVLink "
+        "domains as communicators of the same size did before: what went over <fabric> now goes over the network. Look "
+        "first at the job board, GPUs by communicator shape, then at the fabric manager of the nodes.",
+        tiers={
+            Sensitivity.MEDIUM: Tier(threshold=1, dumps=4, severity=Severity.WARNING, hold=4),
+            Sensitivity.HIGH: Tier(threshold=1, dumps=2, severity=Severity.WARNING, hold=4),
+        },
+        sources="NVIDIA/nccl src/init.cc: n_nodes counts NVLink domains, and counts hosts when multi-node NVLink is off. Any "
+        "growth is wrong; four dumps outlast a restart in which communicators appear one after the other.",
+        dashboard="job",
+        runbook=Runbook(
+            meaning="n_nodes counts NVLink domains, not hosts. It has grown for communicators of an unchanged number of ranks, "
+            "within one job id: NCCL no longer uses multi-node NVLink, or the job was placed across more domains. "
+            "Nothing fails, the job is just much slower.",
+            look_first=(
+                "Job board, row Shape: which size of communicator, and since when? Most often since a restart.",
+                "Job board: traffic has moved from the panels within a domain to those across domains.",
+                "`nvidia-smi -q | grep -A4 Fabric` on every node: State Completed, Status Success, the same clique.",
+            ),
+            tell_apart=(
+                "Multi-node NVLink off: NCCL_MNNVL_ENABLE=0 or NCCL_CUMEM_ENABLE=0 in the environment, the fabric not in state "
+                "Completed, or IMEX down. The log of NCCL_DEBUG=INFO says MNNVL 0 or 1.",
+                "Placement: the same number of ranks on more hosts or in more racks; compare the node list of both runs.",
+                "NCCL_MNNVL_CROSS_CLIQUE=1 shows several domains although NVLink is used: bandwidth then has not fallen.",
+            ),
+            act=(
+                "Restart nvidia-imex and the fabric manager on the nodes that are not Completed, then the job.",
+                "Placement: ask for segments (`--segment` in Slurm's block topology) and restart the job.",
+            ),
+        ),
+    ),
+    Alert(
+        name="NcclAlgorithmChanged",
+        kind="telemetry",
+        signal="job:nccl_algorithm_changed:count",
+        expr="job:nccl_algorithm_changed:count > <threshold>",
+        summary="Job {{ $labels.<job_label> }}: {{ $labels.collective }} has switched to {{ $labels.algo_proto }}.",
+        description="{{ $value }} kinds of {{ $labels.collective }} of job {{ $labels.<job_label> }} now use "
+        "{{ $labels.algo_proto }} for the same size and ranks that used another algorithm before. Bandwidth of the two cannot be "
+        "compared, so no verdict about slow transport is possible for a while. Look first at the algorithm mix on the job board.",
+        tiers={
+            Sensitivity.MEDIUM: Tier(threshold=0, dumps=3, severity=Severity.INFO),
+            Sensitivity.HIGH: Tier(threshold=0, dumps=1, severity=Severity.INFO),
+        },
+        sources="NCCL chooses by size, ranks and topology, all of which are equal here, so any change has a cause outside. "
+        "Three dumps outlast files of which some are old.",
+        dashboard="job",
+        runbook=Runbook(
+            meaning="For the same collective, size and number of ranks NCCL chooses another algorithm or protocol than before. "
+            "Its choice follows from topology, tuning and environment; one of them has changed.",
+            look_first=(
+                "Job board, algorithm and protocol mix: which collectives, all at the same moment?",
+                "Job board: is the throughput lower since then?",
+            ),
+            tell_apart=(
+                "Environment: NCCL_ALGO, NCCL_PROTO, NCCL_NVLS_ENABLE or a tuner plugin, set in a job script or a system-wide "
+                "nccl.conf. NCCL_DEBUG_SUBSYS=ENV,TUNING shows them.",
+                "Hardware: NVLS or CollNet (SHARP) no longer available makes NCCL fall back to RING or TREE.",
+                "A new NCCL version or container tunes differently.",
+            ),
+            act=("Take back the change of the environment, or ask why NVLS or SHARP is gone; then restart the job.",),
+        ),
+    ),
+    Alert(
+        name="NcclCardinalityHigh",
+        kind="telemetry",
+        signal="job:nccl_series_budget:ratio",
+        expr="job:nccl_series_budget:ratio > <threshold>",
+        summary="Job {{ $labels.<job_label> }} exposes more series than its GPUs are worth.",
+        description="Job {{ $labels.<job_label> }} exposes {{ $value | humanizePercentage }} of its budget of <cardinality_budget> "
+        "series for each GPU. Message sizes or communicator names that keep changing make new series with every dump. Look "
+        "first at the telemetry board, series by job.",
+        tiers={
+            Sensitivity.MEDIUM: Tier(threshold=1, dumps=10, severity=Severity.WARNING),
+            Sensitivity.HIGH: Tier(threshold=1, dumps=4, severity=Severity.WARNING),
+        },
+        sources="cardinality_budget of dashgen.yaml; by default 200, four times the 48 series of a GPU with two dozen buckets. "
+        "NVIDIA/nccl inspector_prom.cc writes two series a bucket, and its size ranges allow thousands of buckets.",
+        dashboard="telemetry",
+        runbook=Runbook(
+            meaning="Every combination of collective, size range, algorithm and communicator name is two series for each GPU. This "
+            "job makes so many that Prometheus pays for it.",
+            look_first=(
+                "`topk(10, count by (message_size) (nccl_bus_bandwidth_gbs{slurm_job_id=\\"JOB\\"}))`: do sizes explode?",
+                "The same by comm_name: does the application number its communicators?",
+            ),
+            tell_apart=(
+                "Sizes: variable sequence lengths or expert parallelism without padding; small ones are the most numerous.",
+                "Names: a communicator name with a step number or an address in it.",
+            ),
+            act=(
+                "Raise NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES: small messages make most of the ranges and no verdict needs them.",
+                "Drop ranges of B and KB with metric_relabel_configs; shorten the retention of the raw series.",
+                "Or accept it: raise cardinality_budget in dashgen.yaml.",
+            ),
+        ),
+    ),
+)
