@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""catalogue + Site -> Bundle. Pure: no file, no process, no clock."""
+"""catalogue + Site -> Bundle. Pure but for a site's overlays: no file, no process, no clock."""
 
 from __future__ import annotations
 
@@ -305,7 +305,17 @@ def dashboards(site: Site) -> tuple[Dashboard, ...]:
 
 
 def bundle(site: Site, sensitivities: Iterable[Sensitivity] = tuple(Sensitivity)) -> Bundle:
-    """Everything that the site gets."""
+    """Everything that the site gets, as its overlays change it. Raises UserError when an overlay is wrong."""
+    made = plain(site, sensitivities)
+    if not site.overlays:
+        return made
+    from dashgen import mixin, overlay
+
+    return overlay.apply(made, mixin.sources(site, plain), site.overlays)
+
+
+def plain(site: Site, sensitivities: Iterable[Sensitivity] = tuple(Sensitivity)) -> Bundle:
+    """Everything that the site gets without its overlays."""
     from dashgen import grafana
 
     views = dashboards(site)
@@ -338,6 +348,7 @@ def bundle(site: Site, sensitivities: Iterable[Sensitivity] = tuple(Sensitivity)
             if alert.name in shipped
         },
         alertmanager=alertmanager(site),
+        folder=site.grafana.folder,
     )
 
 

@@ -330,7 +330,8 @@ def config_schema(output: OutFile = None) -> None:
 
     from dashgen.config import Site
 
-    _write(json.dumps(Site.model_json_schema(), indent=2) + "\n", output)
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Site.model_json_schema()}
+    _write(json.dumps(schema, indent=2) + "\n", output)
 
 
 def _save(output: Path, result: tuple[Recording, list[Series], ImportReport]) -> None:

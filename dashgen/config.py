@@ -73,7 +73,7 @@ def _pattern(text: str) -> str:
     return text
 
 
-_STRING = r""" "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*' | `[^`\n]*` """
+_STRING = r""" "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*' """
 _MATCHER = rf"[a-zA-Z_][a-zA-Z0-9_]*\s*(?:=~|!~|!=|=)\s*(?:{_STRING})"
 _MATCHERS = re.compile(rf"{_MATCHER}(?:\s*,\s*{_MATCHER})*", re.VERBOSE)
 
@@ -449,7 +449,7 @@ _YAML_ERRORS = (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeErr
 def _problem(error: Exception) -> str:
     """What is wrong with a YAML text, and in which line."""
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
-    return f"line {mark.line + 1}: {problem}" if mark and problem else one_line(error)
+    return f"line {mark.line + 1}: {problem}" if mark and problem else f"a value cannot be read: {one_line(error)}"
 
 
 def site(data: object, where: str) -> Site:

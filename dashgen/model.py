@@ -179,10 +179,11 @@ class Alert:
                 continue
             _require(keener is not None, f"{self.name}: is in a tier but not in the next more sensitive one")
             assert keener is not None
-            stricter = calmer.threshold >= keener.threshold if self.rises else calmer.threshold <= keener.threshold
-            _require(stricter, f"{self.name}: the threshold of a lower tier is laxer than that of a higher one")
-            _require(calmer.dumps >= keener.dumps, f"{self.name}: a lower tier waits shorter than a higher one")
             _require(set(calmer.extra) == set(keener.extra), f"{self.name}: tiers have different extra thresholds")
+            pairs = [(calmer.threshold, keener.threshold), *((calmer.extra[key], keener.extra[key]) for key in keener.extra)]
+            stricter = all(low >= high if self.rises else low <= high for low, high in pairs)
+            _require(stricter, f"{self.name}: a threshold of a lower tier is laxer than that of a higher one")
+            _require(calmer.dumps >= keener.dumps, f"{self.name}: a lower tier waits shorter than a higher one")
 
 
 PanelType = Literal["timeseries", "stat", "table", "heatmap", "state-timeline", "bargauge", "text"]

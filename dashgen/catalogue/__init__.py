@@ -5,11 +5,14 @@ in its group, or what an earlier evaluation recorded."""
 from __future__ import annotations
 
 from dashgen.catalogue import (
+    acceptance,
     attribution,
     bandwidth,
     degradation,
+    fabric,
     freshness,
     outliers,
+    shape,
     stalls,
     telemetry,
     throughput,
@@ -30,6 +33,9 @@ SIGNALS: tuple[Signal, ...] = (
     *bandwidth.SIGNALS,
     *bandwidth.P2P_SIGNALS,
     *telemetry.SIGNALS,
+    *shape.SIGNALS,
+    *acceptance.SIGNALS,
+    *fabric.SIGNALS,
 )
 
 ALERTS: tuple[Alert, ...] = (
@@ -37,6 +43,9 @@ ALERTS: tuple[Alert, ...] = (
     *attribution.LATE_ALERTS,
     *stalls.ALERTS,
     *telemetry.ALERTS,
+    *shape.ALERTS,
+    *acceptance.ALERTS,
+    *fabric.ALERTS,
 )
 
 SIGNAL_BY_NAME = {signal.name: signal for signal in SIGNALS}

@@ -18,27 +18,33 @@ SIGNALS = (
         name="job:nccl_window:depth",
         question="Which transports are in a degradation window, how deep, and who is the suspect?",
         healthy="absent",
-        # Dumps of different nodes are up to an interval apart, so for a dump or two after a change some GPUs look late
-        # that are not. Whether it is a straggler is said after three dumps; until then nothing is said.
+        # The first verdict on a window stays for as long as it is open: a verdict that changes is a second page. It is
+        # not made in haste: dumps of different nodes are up to an interval apart, so for a dump or two after a change
+        # some GPUs look late that are not, and until three dumps agree nothing is said.
         expr="""
+(job:nccl_degraded:depth and job:nccl_degraded:bool == 1)
+* on (<job>, transport) group_left (suspect)
+(0 * last_over_time(job:nccl_window:depth[<2 dumps - 1s>]) + 1)
+or on (<job>, transport)
 label_replace(
   (job:nccl_degraded:depth and job:nccl_degraded:bool == 1)
-  and on (<job>) max_over_time(job:nccl_late:min[<3 dumps - 1s>]) < 0.8
-  and on (<job>) count_over_time(job:nccl_late:min[<3 dumps - 1s>]) >= 3,
+  and on (<job>) avg_over_time(job:nccl_late:min[<3 dumps - 1s>]) < 0.8
+  and on (<job>) count_over_time(job:nccl_late:min[<3 dumps - 1s>]) >= 3
+  and on (<job>) job:nccl_skew_growth:ratio > 1.15,
   "suspect", "straggler", "", ""
 )
 or on (<job>, transport)
 label_replace(
   (job:nccl_degraded:depth{transport!="nvlink"} and job:nccl_degraded:bool == 1)
   unless on (<job>) job:nccl_degraded:bool{transport="nvlink"} == 1
-  unless on (<job>) job:nccl_late:min < 0.8,
+  unless on (<job>) (job:nccl_late:min < 0.8 and job:nccl_skew_growth:ratio > 1.15),
   "suspect", "network", "", ""
 )
 or on (<job>, transport)
 label_replace(
   (job:nccl_degraded:depth{transport="nvlink"} and job:nccl_degraded:bool == 1)
   unless on (<job>) job:nccl_degraded:bool{transport!="nvlink"} == 1
-  unless on (<job>) job:nccl_late:min < 0.8,
+  unless on (<job>) (job:nccl_late:min < 0.8 and job:nccl_skew_growth:ratio > 1.15),
   "suspect", "nvlink", "", ""
 )
 or on (<job>, transport)
@@ -59,18 +65,15 @@ label_replace(
         group=GROUP,
     ),
     Signal(
-        name="job:nccl_cause:depth",
-        question="What is the one most likely cause of slow communication in this job?",
+        name="job:nccl_candidate:depth",
+        question="Which causes of slow communication does anything speak for?",
         healthy="absent",
-        # One row a job, so that one incident is one page: open windows across domains first, then those within a
-        # domain, then a single node's links, then a late GPU or node, told by its transport's widest communicator.
+        # Open windows; a single node's links; a GPU that has been late for three dumps; or, where nobody can be named,
+        # arrival that has become uneven while throughput falls. A straggler is told under the transport of its
+        # widest communicator.
         expr="""
-job:nccl_window:depth{transport="mixed"}
-or on (<job>)
-job:nccl_window:depth{transport="network"}
-or on (<job>)
-job:nccl_window:depth{transport="nvlink"}
-or on (<job>)
+job:nccl_window:depth
+or
 label_replace(
   label_replace(
     max by (<job>) (node:nccl_nvlink_drop:ratio) > 0.15,
@@ -78,14 +81,16 @@ label_replace(
   ),
   "suspect", "nvlink", "", ""
 )
-or on (<job>)
+or
 label_replace(
   (
-    1 - min by (<job>) (
-      max_over_time(gpu:nccl_late:ratio[<3 dumps - 1s>]) < 0.8
-      and
-      count_over_time(gpu:nccl_late:ratio[<3 dumps - 1s>]) >= 3
-    )
+    1 - (avg_over_time(job:nccl_late:min[<3 dumps - 1s>]) < 0.8)
+    and
+    count_over_time(job:nccl_late:min[<3 dumps - 1s>]) >= 3
+    or
+    1 - 1 / (min_over_time(job:nccl_skew_growth:ratio[<3 dumps - 1s>]) > 1.12)
+    and on (<job>)
+    job:training_throughput_loss:ratio > 0.05
   )
   * on (<job>) group_right ()
   (
@@ -97,6 +102,32 @@ label_replace(
   ),
   "suspect", "straggler", "", ""
 )""",
+        unit=Unit.RATIO,
+        labels=("<job>", "transport", "suspect"),
+        group=GROUP,
+    ),
+    Signal(
+        name="job:nccl_cause:depth",
+        question="What is the one most likely cause of slow communication in this job?",
+        healthy="absent",
+        # One row a job, so that one incident is one page: what was said before, for as long as it is a candidate; else
+        # paths across domains, paths within, and a straggler last, who is a candidate also where a path is slow.
+        expr="""
+job:nccl_candidate:depth
+and on (<job>, transport, suspect)
+last_over_time(job:nccl_cause:depth[<2 dumps - 1s>])
+or on (<job>)
+job:nccl_candidate:depth{transport="mixed", suspect!="straggler"}
+or on (<job>)
+job:nccl_candidate:depth{transport="network", suspect!="straggler"}
+or on (<job>)
+job:nccl_candidate:depth{transport="nvlink", suspect!="straggler"}
+or on (<job>)
+job:nccl_candidate:depth{transport="mixed"}
+or on (<job>)
+job:nccl_candidate:depth{transport="network"}
+or on (<job>)
+job:nccl_candidate:depth""",
         unit=Unit.RATIO,
         labels=("<job>", "transport", "suspect"),
         group=GROUP,
@@ -258,7 +289,7 @@ unless on (<job>, <node>) node:nccl_nvlink_drop:ratio > 0.1""",
         "link error counters of that node.",
         tiers={
             Sensitivity.MEDIUM: Tier(threshold=0.20, dumps=2, severity=Severity.WARNING, hold=6),
-            Sensitivity.HIGH: Tier(threshold=0.10, dumps=1, severity=Severity.WARNING, hold=4),
+            Sensitivity.HIGH: Tier(threshold=0.15, dumps=2, severity=Severity.WARNING, hold=4),
         },
         sources="Greyhound (ATC'25) suspects a communicator at 1.2 times the median of its siblings.",
         dashboard="outliers",

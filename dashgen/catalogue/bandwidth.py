@@ -96,7 +96,7 @@ max by (<job>, transport) (
     count_over_time(job:nccl_p2p_busbw:max{size_class!="small"}[1h] offset <6 dumps>) >= 10
   )
 )
-unless on (<job>) job:nccl_dump_age:seconds > 3 * <dump>""",
+unless on (<job>) job:nccl_unsettled:bool""",
         unit=Unit.RATIO,
         labels=("<job>", "transport"),
         group=P2P_GROUP,

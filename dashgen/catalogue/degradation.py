@@ -64,7 +64,7 @@ quantile by (<job>, transport, collective) (0.5,
   )
   * on (<job>, n_nodes, nranks) group_left (transport) job:nccl_transport:info
 )
-unless on (<job>) job:nccl_dump_age:seconds > 3 * <dump>""",
+unless on (<job>) job:nccl_unsettled:bool""",
         unit=Unit.RATIO,
         labels=("<job>", "transport", "collective"),
         group=GROUP,
@@ -77,7 +77,11 @@ unless on (<job>) job:nccl_dump_age:seconds > 3 * <dump>""",
         # very quiet job from calling every ripple significant.
         expr="""
 clamp_min(
-  max by (<job>, transport) (quantile_over_time(0.75, job:nccl_busbw_drop:ratio[1h] offset <6 dumps>)) / 0.6745,
+  max by (<job>, transport) (
+    quantile_over_time(0.75,
+      (job:nccl_busbw_drop:ratio unless on (<job>, transport) job:nccl_degraded:bool == 1)[1h:<1 dumps>] offset <6 dumps>
+    )
+  ) / 0.6745,
   0.02
 )""",
         unit=Unit.RATIO,
@@ -125,7 +129,7 @@ or
 peer:nccl_busbw:best
 unless on (<job>, n_nodes, nranks)
 (job:nccl_transport:info and on (<job>, transport) job:nccl_degraded:bool == 1)
-unless on (<job>) job:nccl_dump_age:seconds > 3 * <dump>""",
+unless on (<job>) job:nccl_unsettled:bool""",
         unit=Unit.GBPS,
         labels=("<job>", "<peer>"),
         group=GROUP,

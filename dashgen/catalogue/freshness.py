@@ -57,7 +57,15 @@ count by (<job>, <node>, <instance>) (
         # node and its newest file may be the other job's, the last change of a value. Else the newest file's age.
         expr="<branches>",
         branches=(
-            ("counters", "time() - max_over_time(timestamp(job:nccl_collectives:rate > 0)[1h:<1 dumps>])"),
+            (
+                "counters",
+                """
+(
+  time() - max_over_time(timestamp(job:nccl_collectives:rate > 0)[1h:<1 dumps>])
+  and on (<job>)
+  job:nccl_gpus:count
+)""",
+            ),
             (
                 "",
                 """
@@ -80,6 +88,35 @@ count by (<job>, <node>, <instance>) (
             ),
         ),
         unit=Unit.SECONDS,
+        labels=("<job>",),
+        group=GROUP,
+    ),
+    Signal(
+        name="job:nccl_oldest_dump:seconds",
+        question="How long ago did the job's slowest node report new communication?",
+        healthy="below two dump intervals",
+        expr="""
+time() - min by (<job>) (
+  0 * node:nccl_gpus:count
+  + on (<instance>) group_left ()
+  max by (<instance>) (last_over_time(<mtime>{file=~"<textfile_regex>"}[5m]))
+)""",
+        unit=Unit.SECONDS,
+        labels=("<job>",),
+        group=GROUP,
+        companion="textfile",
+    ),
+    Signal(
+        name="job:nccl_unsettled:bool",
+        question="Is what we see of the job old, or of different moments, so that it must not be judged?",
+        healthy="absent",
+        # The last dumps of a job that stops cover different numbers of steps. A node that stays silent for longer is
+        # no reason to look away from the others.
+        expr="""
+1 + 0 * (job:nccl_dump_age:seconds > 2.5 * <dump>)
+or on (<job>)
+1 + 0 * (job:nccl_oldest_dump:seconds > 2.5 * <dump> < 8 * <dump>)""",
+        unit=Unit.BOOL,
         labels=("<job>",),
         group=GROUP,
     ),

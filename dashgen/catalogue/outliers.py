@@ -17,23 +17,23 @@ SIGNALS = (
         question="How long does each GPU spend in collectives, relative to the median of its peers?",
         healthy="near its own usual value, which a fixed position in the ring may put 20 % off 1",
         # Only the longest collectives of a shape count: the first synchronisation point absorbs the wait, the later
-        # ones look clean. Like is compared with like, within a domain also within the node, and never below four
-        # ranks. The communicator shape in which the GPU stands out most decides: inside its node a late GPU is alone,
-        # across nodes its mates, who waited for it, are late with it.
+        # ones look clean. Like is compared with like, within a domain also within the node, and never in jobs of less
+        # than four GPUs. The lower quartile over the communicator shapes, because inside its node a late GPU is alone,
+        # while across nodes its mates, who waited for it, are late with it: it must be below both to stand out.
         expr="""
-min by (<job>, <node>, <gpu>) (
+quantile by (<job>, <node>, <gpu>) (0.25,
   avg by (<job>, <node>, <gpu>, n_nodes, nranks) (
-    <exec>{n_nodes="1", nranks!~"[1-3]", <judged>, <selector>}
+    <exec>{n_nodes="1", <judged>, <selector>}
     / on (<job>, <peer>, <node>) group_left ()
     (
-      quantile by (<job>, <peer>, <node>) (0.5, <exec>{n_nodes="1", nranks!~"[1-3]", <judged>, <selector>})
+      quantile by (<job>, <peer>, <node>) (0.5, <exec>{n_nodes="1", <judged>, <selector>})
       and on (<job>, <peer>)
       peer:nccl_exec:median
       > on (<job>, n_nodes, nranks) group_left ()
       0.25 * max by (<job>, n_nodes, nranks) (peer:nccl_exec:median{<judged>})
     )
     or
-    <exec>{n_nodes!="1", nranks!~"[1-3]", <judged>, <selector>}
+    <exec>{n_nodes!="1", <judged>, <selector>}
     / on (<job>, <peer>) group_left ()
     (
       peer:nccl_exec:median{n_nodes!="1", <judged>}
@@ -41,7 +41,8 @@ min by (<job>, <node>, <gpu>) (
       0.25 * max by (<job>, n_nodes, nranks) (peer:nccl_exec:median{<judged>})
     )
   )
-)""",
+)
+and on (<job>) job:nccl_gpus:count >= 4""",
         unit=Unit.RATIO,
         labels=("<job>", "<node>", "<gpu>"),
         group=GROUP,
@@ -51,19 +52,26 @@ min by (<job>, <node>, <gpu>) (
         question="What relative time is a GPU that looks late used to?",
         healthy="absent: only GPUs at least 10 % below their usual value have one",
         # Kept as it was for as long as the GPU stays late, so that a long fault does not become the new normal. A fixed
-        # position explains up to 20 %: what was always further below was always late.
+        # position explains up to 20 %: what was always further below was always late. To begin with, the GPU must also
+        # be below what it rarely falls below by itself.
         expr="""
 (
   last_over_time(gpu:nccl_late_baseline:relative[<3 dumps - 1s>])
   or
   (
-    clamp_min(quantile_over_time(0.5, gpu:nccl_exec:relative[1h] offset <10 dumps>), 0.8)
+    clamp_min(quantile_over_time(0.5, gpu:nccl_exec:relative[1h] offset <10 dumps>), 0.88)
     and
-    count_over_time(gpu:nccl_exec:relative[1h] offset <10 dumps>) >= 10
+    (gpu:nccl_exec:relative offset <20 dumps>)
+    and
+    (
+      gpu:nccl_exec:relative < 0.97 * quantile_over_time(0.05, gpu:nccl_exec:relative[1h] offset <10 dumps>)
+      or
+      gpu:nccl_exec:relative < 0.78
+    )
   )
 )
 > gpu:nccl_exec:relative / 0.9
-unless on (<job>) job:nccl_dump_age:seconds > 3 * <dump>""",
+unless on (<job>) job:nccl_unsettled:bool""",
         unit=Unit.RATIO,
         labels=("<job>", "<node>", "<gpu>"),
         group=GROUP,
@@ -149,7 +157,7 @@ avg by (<job>, <node>) (
   count_over_time(node:nccl_nvlink:relative[2h] offset <6 dumps>) >= 10
 )
 > 0.05
-unless on (<job>) job:nccl_dump_age:seconds > 3 * <dump>""",
+unless on (<job>) job:nccl_unsettled:bool""",
         unit=Unit.RATIO,
         labels=("<job>", "<node>"),
         group=GROUP,

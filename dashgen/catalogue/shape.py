@@ -14,28 +14,29 @@ GROUP = "nccl-shape"
 _BUCKET = "<job>, comm_name, n_nodes, nranks, collective, message_size"
 
 
-def _domains(shapes: str) -> str:
-    """The number that n_nodes says, the smallest where several shapes have equal labels otherwise.
+def _domains(operation: str, shapes: str) -> str:
+    """The number that the label n_nodes holds, over all shapes of one size.
 
-    histogram_quantile is the one function of PromQL that reads a number out of a label. A histogram with one entry
-    in its first bucket has its maximum at that bucket's upper bound.
+    histogram_quantile is the one function of PromQL that reads a number out of a label: the maximum of a histogram
+    that has everything in one bucket is the upper bound of that bucket.
     """
-    return f"""histogram_quantile(1,
+    return f"""{operation} by (<job>, nranks) (
+  histogram_quantile(1,
     label_replace({shapes}, "le", "$1", "n_nodes", "(.+)")
     or
     label_replace({shapes}, "le", "+Inf", "", "")
-  )"""
+  )
+)"""
 
+
+_NARROWEST = _domains("min", "last_over_time(job:nccl_shape:info[<4 dumps>])")
 
 SIGNALS = (
     Signal(
         name="job:nccl_domains:max",
         question="Over how many NVLink domains does the widest communicator of each size stretch?",
         healthy="constant for the life of a job",
-        expr=f"""
-max by (<job>, nranks) (
-  {_domains("0 * job:nccl_shape_gpus:count + 1")}
-)""",
+        expr=_domains("max", "job:nccl_shape:info"),
         unit=Unit.COUNT,
         labels=("<job>", "nranks"),
         group=GROUP,
@@ -48,8 +49,7 @@ max by (<job>, nranks) (
         # that come and go, as in evaluation, do not look like it.
         expr=f"""
 max by (<job>) (
-  {_domains("group by (<job>, nranks, n_nodes) (last_over_time(job:nccl_shape_gpus:count[<4 dumps>]))").replace(
-    "(1,", "(1, sum by (<job>, nranks, le) (", 1).replace("\n  )", "\n  ))")}
+  {_NARROWEST.replace(chr(10), chr(10) + "  ")}
   / on (<job>, nranks)
   min_over_time(job:nccl_domains:max[6h])
 ) > 1""",
@@ -183,7 +183,7 @@ ALERTS = (
             meaning="Every combination of collective, size range, algorithm and communicator name is two series for each GPU. This "
             "job makes so many that Prometheus pays for it.",
             look_first=(
-                "`topk(10, count by (message_size) (nccl_bus_bandwidth_gbs{slurm_job_id=\\"JOB\\"}))`: do sizes explode?",
+                '`topk(10, count by (message_size) (nccl_bus_bandwidth_gbs{slurm_job_id="JOB"}))`: do sizes explode?',
                 "The same by comm_name: does the application number its communicators?",
             ),
             tell_apart=(

@@ -155,9 +155,9 @@ ALERTS = (
         "{{ $value | humanizeDuration }} (GPU evidence: {{ $labels.evidence }}). PyTorch aborts a hung job after 8 to 10 "
         "minutes: collect evidence now. Look first whether the processes live, then compare the last opCount of all ranks.",
         tiers={
-            Sensitivity.LOW: Tier(threshold=7, dumps=1, severity=Severity.CRITICAL, hold=2, extra={"blind": 10}),
-            Sensitivity.MEDIUM: Tier(threshold=4, dumps=1, severity=Severity.CRITICAL, hold=2, extra={"blind": 8}),
-            Sensitivity.HIGH: Tier(threshold=2.5, dumps=0, severity=Severity.CRITICAL, hold=2, extra={"blind": 8}),
+            Sensitivity.LOW: Tier(threshold=6, dumps=1, severity=Severity.CRITICAL, hold=2, extra={"blind": 10}),
+            Sensitivity.MEDIUM: Tier(threshold=3, dumps=0, severity=Severity.CRITICAL, hold=2, extra={"blind": 8}),
+            Sensitivity.HIGH: Tier(threshold=2, dumps=0, severity=Severity.CRITICAL, hold=2, extra={"blind": 8}),
         },
         sources="PyTorch's heartbeat monitor aborts after 480 s; checkpoint pauses last 60 to 180 s, and a dump is up to "
         "30 s old when the pause begins.",

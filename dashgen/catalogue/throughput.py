@@ -60,7 +60,9 @@ count_over_time(job:training_throughput:healthy[1h] offset <6 dumps>) >= 10""",
         name="job:training_throughput_loss:ratio",
         question="How much of its throughput does the job lose now?",
         healthy="around zero",
-        expr="1 - job:training_throughput:current / last_over_time(job:training_throughput:baseline[6h])",
+        expr="""
+1 - job:training_throughput:current / (last_over_time(job:training_throughput:baseline[6h]) > 0)
+unless on (<job>) job:nccl_unsettled:bool""",
         unit=Unit.RATIO,
         labels=("<job>", "evidence"),
         group=GROUP,

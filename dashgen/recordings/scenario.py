@@ -191,6 +191,44 @@ class Nic(_Link):
     discards: float = Field(0.0, ge=0)
 
 
+class PortErrors(_Event):
+    """Counters of one NIC rise by so much a second (names as node_exporter's, without prefix and ``_total``).
+
+    It slows nothing by itself. ``down`` takes the link away while it lasts.
+    """
+
+    kind: Literal["port-errors"]
+    node: str
+    gpu: int = Field(ge=0)
+    counters: dict[str, float] = Field(default_factory=dict)
+    down: bool = False
+
+
+class SwitchErrors(_Event):
+    """Counters of the switch port that faces one NIC rise by so much a second."""
+
+    kind: Literal["switch-errors"]
+    node: str
+    gpu: int = Field(ge=0)
+    counters: dict[str, float]
+
+
+class Mtu(_Event):
+    """An interface of one node has another MTU than that of the others."""
+
+    kind: Literal["mtu"]
+    node: str
+    bytes: int = Field(gt=0)
+
+
+class TcpLoss(_Event):
+    """A share of the TCP segments of one node is sent again. It slows nothing by itself."""
+
+    kind: Literal["tcp-loss"]
+    node: str
+    share: float = Field(gt=0, lt=1)
+
+
 class Nvlink(_Link):
     """The links inside one node are slow."""
 
@@ -282,6 +320,10 @@ Event = Annotated[
     Network
     | Burst
     | Nic
+    | PortErrors
+    | SwitchErrors
+    | Mtu
+    | TcpLoss
     | Nvlink
     | LateGpu
     | SlowNode
@@ -301,7 +343,11 @@ class Companions(_Strict):
     """Which series besides Inspector's bandwidths and times exist here."""
 
     infiniband: bool = True
+    hw_counters: bool = Field(False, description="RoCE counters, node_exporter 1.11 or newer")
+    host_network: bool = Field(False, description="node_exporter's netclass and netstat")
+    switch_ports: bool = Field(False, description="treydock/infiniband_exporter, one switch port for each NIC")
     dcgm: bool = True
+    dcgm_health: bool = Field(False, description="XID, NVLink traffic and clock events of DCGM")
     counters: bool = Field(False, description="NCCL_INSPECTOR_PROM_DUMP_STATS=1")
     throughput: str | None = Field("megatron_training_throughput_tflops", description="gauge of the training job")
 

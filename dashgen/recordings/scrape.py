@@ -13,7 +13,18 @@ from dashgen.recordings.dumps import Run
 from dashgen.recordings.format import Labels, Series
 from dashgen.recordings.lifecycle import nic_bytes, readings, stream, usual_seconds
 from dashgen.recordings.physics import Floats, Ints
-from dashgen.recordings.scenario import ExporterGone, LateGpu, Nic, Scenario, Unreadable
+from dashgen.recordings.scenario import (
+    Event,
+    ExporterGone,
+    LateGpu,
+    Mtu,
+    Nic,
+    PortErrors,
+    Scenario,
+    SwitchErrors,
+    TcpLoss,
+    Unreadable,
+)
 
 Bools = NDArray[np.bool_]
 
@@ -81,6 +92,10 @@ def scrape(scenario: Scenario, runs: list[Run], seed: int) -> list[Series]:
     _exporter(site, sheet, held, duplicates)
     if scenario.companions.infiniband:
         _infiniband(site, runs, sheet)
+    if scenario.companions.host_network:
+        _host_network(site, sheet)
+    if scenario.companions.switch_ports:
+        _switch_ports(site, sheet)
     if scenario.companions.dcgm:
         _dcgm(site, runs, sheet)
     if scenario.companions.throughput:
@@ -212,8 +227,98 @@ def _infiniband(site: Site, runs: list[Run], sheet: Sheet) -> None:
                 "state_id": 4.0,
                 "rate_bytes_per_second": 5e10,
             }
+            errors = [event for event in scenario.events if isinstance(event, PortErrors) and _at(event, name, nic)]
+            if errors or scenario.companions.hw_counters:
+                counters |= dict.fromkeys(_MORE_COUNTERS, 0.0)
+            if scenario.companions.hw_counters:
+                counters |= dict.fromkeys(_HW_COUNTERS, 0.0)
+            for event in errors:
+                paces = {f"{key}_total": _events(site, event, pace, key) for key, pace in event.counters.items()}
+                counters |= {metric: counters.get(metric, 0.0) + more for metric, more in paces.items()}
+                if event.down:
+                    counters["link_downed_total"] += (site.offsets > event.start).astype(float)
+                    counters["state_id"] = np.where(_during(site, event), 1.0, 4.0)
             for metric, values in counters.items():
                 sheet.put(f"node_infiniband_{metric}", labels, values, site.answers[node])
+
+
+# What node_exporter exposes as well, left out of recordings in which it rests.
+_MORE_COUNTERS = (
+    "link_error_recovery_total",
+    "local_link_integrity_errors_total",
+    "excessive_buffer_overrun_errors_total",
+    "port_transmit_wait_total",
+)
+_HW_COUNTERS = (
+    "local_ack_timeout_errors_total",
+    "rnr_nak_retry_packets_received_total",
+    "roce_slow_restart_total",
+    "rp_cnp_packets_handled_total",
+    "np_cnp_packets_sent_total",
+    "out_of_sequence_packets_received_total",
+)
+
+
+def _at(event: PortErrors | SwitchErrors, node: str, nic: int) -> bool:
+    return (event.node, event.gpu) == (node, nic)
+
+
+def _during(site: Site, event: Event) -> Bools:
+    """The scrapes of which the interval lies in an event."""
+    return np.asarray((site.offsets > event.start) & (site.offsets <= event.until))
+
+
+def _events(site: Site, event: PortErrors | SwitchErrors, pace: float, name: str) -> Floats:
+    """A counter that rises by about ``pace`` a second while an event lasts."""
+    rng = stream(site.seed, event.kind, name, round(event.start), event.gpu)
+    new = rng.poisson(pace * site.scenario.scrape_interval, len(site.offsets)) * _during(site, event)
+    return np.cumsum(new.astype(float))
+
+
+def _host_network(site: Site, sheet: Sheet) -> None:
+    """One interface of each node (prometheus/node_exporter collector/netclass_linux.go, netstat_linux.go)."""
+    scenario = site.scenario
+    for node, name in enumerate(scenario.nodes):
+        rng = stream(site.seed, "host network", node)
+        mtu, carrier = np.full(sheet.scrapes, 9000.0), np.full(sheet.scrapes, 2.0)
+        sent = rng.poisson(2000 * scenario.scrape_interval, sheet.scrapes).astype(float)
+        again = rng.poisson(0.2 * scenario.scrape_interval, sheet.scrapes).astype(float)
+        for event in scenario.events:
+            match event:
+                case Mtu() if event.node == name:
+                    mtu[_during(site, event)] = event.bytes
+                case TcpLoss() if event.node == name:
+                    again += rng.poisson(event.share * sent) * _during(site, event)
+                case PortErrors() if event.node == name and event.down:
+                    carrier += 1.0 * (site.offsets > event.start) + 1.0 * (site.offsets > event.until)
+        labels, device = _node_labels(site, node), {"device": "eth0"}
+        sheet.put("node_network_mtu_bytes", labels | device, mtu, site.answers[node])
+        sheet.put("node_network_up", labels | device, 1.0, site.answers[node])
+        sheet.put("node_network_carrier_changes_total", labels | device, carrier, site.answers[node])
+        sheet.put("node_netstat_Tcp_OutSegs", labels, 1e9 + np.cumsum(sent), site.answers[node])
+        sheet.put("node_netstat_Tcp_RetransSegs", labels, 1e5 + np.cumsum(again), site.answers[node])
+
+
+def _switch_ports(site: Site, sheet: Sheet) -> None:
+    """The switch port at the other end of each NIC's cable, a switch for each rail (treydock/infiniband_exporter)."""
+    scenario = site.scenario
+    always = np.ones(sheet.scrapes, bool)
+    for node, name in enumerate(scenario.nodes):
+        for nic in range(scenario.gpus_per_node):
+            switch = {"job": "infiniband", "instance": "fabric01:9315", "guid": f"0x506b4b03005c27{nic:02x}"}
+            labels = {**switch, "port": str(node + 1)}
+            uplink = {"switch": f"leaf{nic + 1:02d}", "uplink": f"{name} mlx5_{nic}", "uplink_type": "CA"}
+            sheet.put("infiniband_switch_uplink_info", labels | uplink, 1.0, always)
+            counters = dict.fromkeys(_SWITCH_COUNTERS, np.zeros(sheet.scrapes))
+            for event in scenario.events:
+                if isinstance(event, SwitchErrors) and _at(event, name, nic):
+                    for metric, pace in event.counters.items():
+                        counters[metric] = counters[metric] + _events(site, event, pace, metric)
+            for metric, values in counters.items():
+                sheet.put(f"infiniband_switch_port_{metric}_total", labels, values, always)
+
+
+_SWITCH_COUNTERS = ("symbol_error", "receive_errors", "transmit_discards", "link_downed")
 
 
 def _states(site: Site, run: Run, gpu: int) -> tuple[Bools, Bools, Bools]:
@@ -270,6 +375,12 @@ def _dcgm(site: Site, runs: list[Run], sheet: Sheet) -> None:
             sheet.put("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", labels, np.round(tensor, 3), always)
             sheet.put("DCGM_FI_DEV_SM_CLOCK", labels, clock, always)
             sheet.put("DCGM_FI_DEV_FB_USED", labels, memory, always)
+            if scenario.companions.dcgm_health:
+                sheet.put("DCGM_FI_DEV_XID_ERRORS", labels, 0.0, always)
+                traffic = np.cumsum(np.rint(2e5 * tensor * scenario.scrape_interval))
+                sheet.put("DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", labels, traffic, always)
+                idle = {**labels, "clock_event": "gpu_idle"}
+                sheet.put("DCGM_EXP_CLOCK_EVENTS_COUNT", idle, 0.0, always)
 
 
 def _activity(site: Site, run: Run) -> Floats:

@@ -5,21 +5,72 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from dashgen.config import Site
 from dashgen.model import Bundle
-from dashgen.targets import files
+from dashgen.targets import (
+    configmap,
+    files,
+    grafana_alerting,
+    grafana_operator,
+    mimir,
+    mixin,
+    prometheus,
+    prometheusrule,
+    resources,
+    terraform,
+    thanos,
+    vmalert,
+    vmrule,
+)
+from dashgen.targets.packs import Pack, packs
+
+Render = Callable[[Bundle, Site], dict[str, str]]
+Document = Callable[[Pack, Bundle, Site], str]
 
 
 @dataclass(frozen=True)
 class Target:
-    """What a target writes, where, and what for."""
+    """What a target writes, where, and what for; ``document`` writes one rule pack where the target carries rules."""
 
     summary: str
-    render: Callable[[Bundle, Site], dict[str, str]]
+    render: Render
     owned: tuple[str, ...]
+    document: Document | None = None
+
+
+def _documents(folder: str, document: Document, bundle: Bundle, site: Site) -> dict[str, str]:
+    return {f"{folder}/{pack.name}.yaml": document(pack, bundle, site) for pack in packs(bundle, site)}
+
+
+def _rules(name: str, summary: str, document: Document) -> Target:
+    """A target that writes one document for each pack."""
+    return Target(summary, partial(_documents, name, document), (name,), document)
 
 
 TARGETS: Mapping[str, Target] = {
-    "files": Target("dashboards, rules and runbooks for Grafana's file provider and Prometheus", files.render, files.OWNED),
+    "files": Target("plain files for Grafana's file provider, Prometheus and people", files.render, files.OWNED),
+    "prometheus": _rules("prometheus", "rule files of one tier, for a rule_files glob", prometheus.document),
+    "prometheusrule": _rules("prometheusrule", "PrometheusRule objects", prometheusrule.document),
+    "vmrule": _rules("vmrule", "VMRule objects", vmrule.document),
+    "vmalert": _rules("vmalert", "rule files that every vmalert loads", vmalert.document),
+    "mimir": _rules("mimir", "namespace files for mimirtool, Mimir, Cortex and Grafana Cloud", mimir.document),
+    "thanos": _rules("thanos", "rule files of Thanos Ruler", thanos.document),
+    "configmap": Target("ConfigMaps of dashboards for the Grafana sidecar", configmap.render, ("configmap",)),
+    "grafana-operator": Target(
+        "objects of the Grafana operator",
+        grafana_operator.render,
+        ("grafana-operator",),
+        grafana_operator.document,
+    ),
+    "grafana-alerting": _rules(
+        "grafana-alerting", "provisioning files of Grafana-managed rules", grafana_alerting.document
+    ),
+    "resources": Target("dashboards as resources for Git Sync and gcx", resources.render, ("resources",)),
+    "mixin": Target("a jsonnet mixin in which _config works", mixin.render, ("mixin",)),
+    "terraform": Target("a Terraform module in JSON syntax", terraform.render, ("terraform",)),
 }
+
+# The targets whose rules `dashgen rules --format` prints.
+FORMATS: Mapping[str, Document] = {name: target.document for name, target in TARGETS.items() if target.document}

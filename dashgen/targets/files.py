@@ -32,14 +32,14 @@ def render(bundle: Bundle, site: Site) -> dict[str, str]:
     for alert, page in bundle.runbooks.items():
         files[f"rules/runbooks/{alert}.md"] = f"<!-- {HEADER} -->\n\n{page}"
     files["rules/alertmanager.yaml"] = commented(f"{HEADER}\n{_ALERTMANAGER}") + to_yaml(dict(bundle.alertmanager))
-    files["dashboards/provisioning/dashboards/dashgen.yaml"] = commented(HEADER) + to_yaml(_provider(site))
+    files["dashboards/provisioning/dashboards/dashgen.yaml"] = commented(HEADER) + to_yaml(_provider(bundle, site))
     files["dashboards/provisioning/datasources/prometheus.yaml.example"] = commented(
         f"{HEADER}\n{_DATASOURCE}"
     ) + to_yaml(_source())
     return files
 
 
-def _provider(site: Site) -> dict[str, object]:
+def _provider(bundle: Bundle, site: Site) -> dict[str, object]:
     """Grafana's file provider for the folder of dashboards."""
     return {
         "apiVersion": 1,
@@ -48,7 +48,7 @@ def _provider(site: Site) -> dict[str, object]:
                 "name": "dashgen",
                 "orgId": 1,
                 "type": "file",
-                "folder": site.grafana.folder,
+                "folder": bundle.folder,
                 "disableDeletion": False,
                 "updateIntervalSeconds": 30,
                 "allowUiUpdates": False,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from dashgen.config import Site
 from dashgen.model import AlertRule, Bundle, RuleGroup
@@ -41,7 +42,7 @@ def packs(bundle: Bundle, site: Site) -> tuple[Pack, ...]:
     )
 
 
-def groups(pack: Pack, more: Mapping[str, object] | None = None) -> list[dict[str, object]]:
+def groups(pack: Pack, more: Mapping[Any, object] | None = None) -> list[dict[str, object]]:
     """Groups as Prometheus names their fields, each with further keys of the ruler that reads them."""
     found = []
     for group in group_data(pack.groups):

@@ -6,10 +6,9 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from dashgen import build, config
-from dashgen.model import AlertRule, RuleGroup, Sensitivity
+from dashgen.model import Sensitivity
 from dashgen.prometheus import Firing, evaluate
 from dashgen.recordings.format import Fault, Recording
 from dashgen.recordings.scenario import Scenario
@@ -55,8 +54,9 @@ class Incident:
 
     ``after`` is the time to detect in seconds, None where it was missed. ``attributed`` says whether the first
     verdict named the right suspect and transport, ``located`` whether the right node or GPU and no other was named;
-    both are None where there is nothing to judge. ``blamed`` counts the innocent nodes and GPUs that were named,
-    ``pages`` the critical alerts. ``fell`` says whether throughput was better before.
+    both are None where nothing was said. ``blamed`` counts the innocent nodes and GPUs that were named,
+    ``pages`` the critical alerts. ``fell`` says whether throughput was better before, ``place`` whether the fault has a
+    place to be named.
     """
 
     pack: str
@@ -66,6 +66,7 @@ class Incident:
     percent: float | None
     fell: bool
     evidence: bool
+    place: bool
     after: float | None
     attributed: bool | None
     located: bool | None
@@ -189,9 +190,10 @@ def _incident(pack: str, one: Trial, fault: Fault, episodes: Collection[_Episode
         percent=max((getattr(event, "percent", 0.0) for event in one.scenario.events), default=0.0) or None,
         fell=begin > births + 1,
         evidence=one.scenario.companions.dcgm,
+        place=fault.node is not None and fault.kind in SLOWDOWNS,
         after=min((each.start - begin for each in telling), default=None),
         attributed=_attributed(fault, telling) if fault.kind in SLOWDOWNS else None,
-        located=_located(fault, ours, blamed) if fault.node and fault.kind in SLOWDOWNS else None,
+        located=_located(fault, ours, blamed),
         blamed=len(blamed) if fault.kind in SLOWDOWNS else 0,
         pages=sum(each.page for each in ours),
     )
@@ -222,14 +224,14 @@ def _attributed(fault: Fault, telling: Collection[_Episode]) -> bool | None:
     )
 
 
-def _located(fault: Fault, ours: Collection[_Episode], blamed: Collection[Any]) -> bool | None:
-    """Whether the right place was named and no other; None where no place was named at all."""
+def _located(fault: Fault, ours: Collection[_Episode], blamed: Collection[object]) -> bool | None:
+    """Whether the right place was named and no other; None where no place was named, or there is none to name."""
+    if fault.node is None or fault.kind not in SLOWDOWNS:
+        return None
     places = {each.place for each in ours if each.place != (None, None)}
     if not places:
         return None
-    return not blamed and any(
-        node == fault.node and (fault.gpu is None or gpu == fault.gpu) for node, gpu in places
-    )
+    return not blamed and any(node == fault.node and (fault.gpu is None or gpu == fault.gpu) for node, gpu in places)
 
 
 def _alarms(pack: str, story: Recording, episodes: Collection[_Episode]) -> Iterator[Alarm]:

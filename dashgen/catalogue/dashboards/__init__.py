@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dashgen.catalogue.dashboards import fleet, job, outliers, p2p, telemetry
+from dashgen.catalogue.dashboards import fabric, fleet, job, outliers, p2p, telemetry
 from dashgen.catalogue.dashboards.parts import cluster_variable
 from dashgen.model import Dashboard, Sensitivity
 
@@ -17,5 +17,6 @@ def templates(sensitivity: Sensitivity) -> tuple[Dashboard, ...]:
         job.board(sensitivity),
         outliers.board(sensitivity),
         p2p.board(sensitivity),
+        fabric.board(sensitivity),
         telemetry.board(sensitivity),
     )

@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Is the fabric or a GPU of this job's nodes at fault?
+
+Rules record errors only; what is drawn here is read from the exporters, confined to the job's scrape targets by a hidden
+variable, so that a fleet of thousands of ports costs no more than the ports of one job.
+"""
+
+from __future__ import annotations
+
+from dashgen.catalogue.dashboards.parts import JOB, JOBS, answers, threshold
+from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit, Variable
+
+NODE = Variable(name="node", label="<node_label>", series=f"{JOBS}{{<of_job>}}", title="Node", narrows=True)
+TARGET = Variable(
+    name="target",
+    label="<instance_label>",
+    series=f'{JOBS}{{<node_label>=~"$node", <of_job>}}',
+    title="Scrape target",
+    narrows=True,
+    hidden=True,
+)
+
+_HERE = '<instance_label>=~"$target"'
+_PORT = "{{<node_label>}} {{device}} {{port}}"
+# Gives series of node_exporter the node's name, and keeps those of the job.
+_NAMED = f"* on (<instance>) group_left (<node>) group by (<instance>, <node>) ({JOBS}{{<of_job>}})"
+_LINK_STATES = {1: ("down", "bad"), 2: ("initialising", "warn"), 3: ("armed", "warn"), 4: ("active", "ok")}
+
+
+def _exporter(
+    title: str, description: str, companion: str, *queries: tuple[str, str], unit: Unit = Unit.PER_SECOND, **more: object
+) -> Panel:
+    """A panel of node_exporter's series: pairs of PromQL, in which ``HERE`` confines a selector, and legend."""
+    return Panel(
+        title=title,
+        description=description,
+        type=more.pop("type", "timeseries"),  # type: ignore[arg-type]
+        unit=unit,
+        queries=tuple(
+            Query(expr=f"({expr.replace('HERE', _HERE)})\n{_NAMED}", legend=legend) for expr, legend in queries
+        ),
+        companion=companion,
+        **{"width": 8, "height": 7, **more},  # type: ignore[arg-type]
+    )
+
+
+def _counter(title: str, key: str, companion: str, question: str, bad: str, alert: str, sensitivity: Sensitivity) -> Panel:
+    """Events a second of one error counter, with the limit at which its alert fires."""
+    steps = ((None, "ok"), (threshold(alert, sensitivity), "warn")) if alert else ()
+    return _exporter(
+        title,
+        f"{question} Healthy: 0, or far below the limit. Bad: {bad}.",
+        companion,
+        (f"rate(<{key}>{{HERE}}[$__rate_interval])", _PORT),
+        steps=steps,
+        minimum=0.0,
+    )
+
+
+def _gpu(title: str, description: str, key: str, unit: Unit, *, relative: bool = False, rate: bool = False) -> Panel:
+    """A panel of dcgm-exporter's series. DCGM counts GPUs in another order than CUDA, so the legend says whose number."""
+    series = f'<{key}>{{<dcgm_host>=~"$node"}}'
+    by = "<dcgm_host>, gpu" + (", clock_event" if key == "clock_events" else "")
+    expr = f"max by ({by}) (rate({series}[$__rate_interval]))" if rate else f"max by ({by}) ({series})"
+    if relative:
+        expr = f"{expr}\n/ on () group_left () quantile(0.5, {series})"
+    return Panel(
+        title=title,
+        description=description,
+        type="timeseries",
+        unit=unit,
+        queries=(Query(expr=expr, legend="{{<dcgm_host>}} DCGM GPU {{gpu}}" + (" {{clock_event}}" if "event" in by else "")),),
+        companion="clock_events" if key == "clock_events" else "dcgm",
+        width=8,
+        height=7,
+        minimum=0.0,
+    )
+
+
+def board(sensitivity: Sensitivity) -> Dashboard:
+    """The board of a job's ports, interfaces, switches and GPUs."""
+    return Dashboard(
+        slug="fabric",
+        title="Fabric and GPU",
+        question="Is the fabric or a GPU of this job's nodes at fault?",
+        variables=(JOB, NODE, TARGET),
+        rows=(
+            Row(
+                title="Suspects",
+                panels=(
+                    answers(
+                        "node:fabric_suspect:ratio",
+                        title="Ports with errors while the network is slow",
+                        query='sort_desc(@{<node_label>=~"$node", <of_job>})',
+                        type="table",
+                        instant=True,
+                        bad="a row: this node, device and port, and how many times over the published limit",
+                        width=12,
+                        height=6,
+                        columns={
+                            "<node_label>": "Node",
+                            "device": "Device",
+                            "port": "Port",
+                            "counter": "Counter",
+                            "Value": "Times the limit",
+                        },
+                        no_value="no port is under suspicion",
+                        companion="infiniband",
+                    ),
+                    answers(
+                        "node:fabric_errors:rate",
+                        title="Error counters that rise",
+                        query='@{<node_label>=~"$node", <of_job>}',
+                        legend="{{<node_label>}} {{device}} {{counter}}",
+                        bad="a line that begins with a degradation window of the job",
+                        width=12,
+                        height=6,
+                        minimum=0.0,
+                        no_value="no counter rises",
+                        companion="infiniband",
+                    ),
+                ),
+            ),
+            Row(
+                title="InfiniBand and RoCE ports (node_exporter, infiniband)",
+                panels=(
+                    _exporter(
+                        "Link state by port",
+                        "Is every link active? Healthy: active, from one side to the other. Bad: down or initialising; a port "
+                        "that nobody uses is down for ever and does not count.",
+                        "infiniband",
+                        ("<ib_state>{HERE}", _PORT),
+                        unit=Unit.COUNT,
+                        type="state-timeline",
+                        states=_LINK_STATES,
+                    ),
+                    _exporter(
+                        "Traffic by port",
+                        "How much do the ports send (up) and receive (down)? Healthy: alike on all ports of a job. Bad: one port "
+                        "far below the others is the slow rail, one far above is the way around it.",
+                        "infiniband",
+                        ("rate(<ib_transmitted>{HERE}[$__rate_interval])", f"{_PORT} sent"),
+                        ("-rate(<ib_received>{HERE}[$__rate_interval])", f"{_PORT} received"),
+                        unit=Unit.BYTES_PER_SECOND,
+                    ),
+                    _counter(
+                        "Packets discarded by port",
+                        "ib_discards",
+                        "infiniband",
+                        "How many packets could the ports not send (PortXmitDiscards)?",
+                        "one node alone is that node or its far port, many nodes at once are congestion",
+                        "NcclFabricDiscards",
+                        sensitivity,
+                    ),
+                    _counter(
+                        "Symbol errors by port",
+                        "ib_symbol_errors",
+                        "infiniband",
+                        "How clean is the signal (SymbolErrors)?",
+                        "more than 120 an hour, 0.03 a second: cable or transceiver",
+                        "",
+                        sensitivity,
+                    ),
+                    _counter(
+                        "Broken packets received by port",
+                        "ib_receive_errors",
+                        "infiniband",
+                        "How many packets arrive with errors (PortRcvErrors)?",
+                        "look at the port at the far end",
+                        "NcclFabricReceiveErrors",
+                        sensitivity,
+                    ),
+                    _exporter(
+                        "Link losses by port",
+                        "How often did links go down, or train themselves again, within ten minutes? Healthy: 0. Bad: any loss "
+                        "while a job runs, and more than a few recoveries: cable, transceiver, adapter.",
+                        "infiniband",
+                        ("increase(<ib_link_downed>{HERE}[10m])", f"{_PORT} down"),
+                        ("increase(<ib_link_recoveries>{HERE}[10m])", f"{_PORT} recovered"),
+                        ("increase(<ib_integrity_errors>{HERE}[10m])", f"{_PORT} integrity"),
+                        ("increase(<ib_buffer_overruns>{HERE}[10m])", f"{_PORT} overrun"),
+                        unit=Unit.COUNT,
+                        minimum=0.0,
+                    ),
+                    _counter(
+                        "Waiting for credit by port",
+                        "ib_wait",
+                        "infiniband",
+                        "How long do ports have data and may not send it (PortXmitWait, in ticks a second)?",
+                        "there is no published limit: a port that waits more than its neighbours sends into congestion",
+                        "",
+                        sensitivity,
+                    ),
+                ),
+            ),
+            Row(
+                title="RoCE (node_exporter 1.11 or newer, hw_counters)",
+                collapsed=True,
+                panels=(
+                    _exporter(
+                        "Congestion notifications by port",
+                        "Who is told to send slower (handled), and who tells others (sent)? Healthy: few. Bad: one port that sends "
+                        "many is the target of an incast, the ports that handle them are its senders.",
+                        "hw_counters",
+                        ("rate(<hw_cnp_handled>{HERE}[$__rate_interval])", f"{_PORT} handled"),
+                        ("rate(<hw_cnp_sent>{HERE}[$__rate_interval])", f"{_PORT} sent"),
+                        minimum=0.0,
+                    ),
+                    _exporter(
+                        "Time-outs and retries by port",
+                        "Do RDMA operations have to be repeated? Healthy: 0. Bad: more than one unanswered operation a second, or "
+                        "any receiver that was not ready.",
+                        "hw_counters",
+                        ("rate(<hw_ack_timeouts>{HERE}[$__rate_interval])", f"{_PORT} unanswered"),
+                        ("rate(<hw_rnr_retries>{HERE}[$__rate_interval])", f"{_PORT} not ready"),
+                        minimum=0.0,
+                    ),
+                    _exporter(
+                        "Slow restarts and disorder by port",
+                        "Were packets lost or overtaken? Healthy: 0 slow restarts; some disorder is normal with adaptive routing. "
+                        "Bad: more than ten slow restarts a second.",
+                        "hw_counters",
+                        ("rate(<hw_slow_restarts>{HERE}[$__rate_interval])", f"{_PORT} slow restart"),
+                        ("rate(<hw_out_of_sequence>{HERE}[$__rate_interval])", f"{_PORT} out of order"),
+                        minimum=0.0,
+                    ),
+                ),
+            ),
+            Row(
+                title="Host network (node_exporter, netclass and netstat)",
+                collapsed=True,
+                panels=(
+                    answers(
+                        "node:network_mtu:bytes",
+                        title="MTU by node and interface",
+                        query='@{<node_label>=~"$node", <of_job>}',
+                        legend="{{<node_label>}} {{device}}",
+                        bad="one node on another line than its peers: works on two nodes, fails on eight",
+                        width=8,
+                        height=7,
+                        minimum=0.0,
+                    ),
+                    _exporter(
+                        "TCP retransmits by node",
+                        "What share of its TCP segments does each node send again? Healthy: far below one percent. Bad: percents; "
+                        "of interest where NCCL uses sockets, else for storage and control traffic.",
+                        "host_network",
+                        (
+                            "rate(<tcp_retransmitted>{HERE}[$__rate_interval]) / rate(<tcp_sent>{HERE}[$__rate_interval])",
+                            "{{<node_label>}}",
+                        ),
+                        unit=Unit.RATIO,
+                        minimum=0.0,
+                        steps=((None, "ok"), (threshold("NcclTcpRetransmits", sensitivity), "warn")),
+                    ),
+                    _exporter(
+                        "Carrier changes by interface",
+                        "How often did interfaces lose or regain their carrier within ten minutes? Healthy: 0. Bad: more than 2.",
+                        "host_network",
+                        ('increase(<net_carrier_changes>{device=~"<net_devices>", HERE}[10m])', "{{<node_label>}} {{device}}"),
+                        unit=Unit.COUNT,
+                        minimum=0.0,
+                    ),
+                ),
+            ),
+            Row(
+                title="Switch ports (infiniband_exporter)",
+                collapsed=True,
+                panels=(
+                    answers(
+                        "node:switch_errors:rate",
+                        title="Switch ports with rising errors",
+                        query='@{<node_label>=~"$node"}',
+                        legend="{{switch}} {{port}} {{uplink}} {{counter}}",
+                        bad="a line: the same cable as the port of the node that it names, seen from the other end",
+                        width=24,
+                        height=7,
+                        minimum=0.0,
+                        no_value="no counter rises",
+                    ),
+                ),
+            ),
+            Row(
+                title="GPUs (dcgm-exporter)",
+                collapsed=True,
+                panels=(
+                    _gpu(
+                        "GPU utilisation",
+                        "Do kernels run? Healthy: near 100 %. Bad: one GPU below the others; a hung collective reads 100 % as well.",
+                        "gpu_util",
+                        Unit.PERCENT,
+                    ),
+                    _gpu(
+                        "Tensor core activity",
+                        "Do tensor cores work? Healthy: steady and alike. Bad: zero at full utilisation is a hang, one GPU lower or "
+                        "longer than the others is the late one.",
+                        "tensor_active",
+                        Unit.RATIO,
+                    ),
+                    _gpu(
+                        "SM clock relative to peers",
+                        "Is a GPU clocked lower than the median GPU of the job's nodes? Healthy: 1. Bad: a line below 0.95 that "
+                        "stays; throttle reasons are not exposed by default, so this is the evidence there is.",
+                        "sm_clock",
+                        Unit.RATIO,
+                        relative=True,
+                    ),
+                    _gpu(
+                        "Last XID by GPU",
+                        "Which XID error came last? Healthy: 0. Bad: any other; the code stays until the next one, so look when it "
+                        "changed. 74 is NVLink, 79 a GPU that fell off the bus, 94 and 95 are memory.",
+                        "xid",
+                        Unit.COUNT,
+                    ),
+                    _gpu(
+                        "NVLink traffic by GPU",
+                        "How much goes over NVLink, where DCGM exposes it? Healthy: alike on all GPUs. Bad: one GPU or node below "
+                        "the others. The unit differs between drivers: compare GPUs only with each other.",
+                        "nvlink_traffic",
+                        Unit.PER_SECOND,
+                        rate=True,
+                    ),
+                    _gpu(
+                        "Clock events by GPU and reason",
+                        "Why were clocks held back, where a custom counters file exposes it? Healthy: gpu_idle alone. Bad: "
+                        "hw_slowdown, hw_thermal, hw_power_brake or sw_thermal.",
+                        "clock_events",
+                        Unit.COUNT,
+                    ),
+                ),
+            ),
+        ),
+    )
