@@ -29,9 +29,10 @@ _NAME = re.compile(r"<([a-z][a-z0-9_]*)>")
 
 # Buckets of types that NCCL cannot name (uint8) wrap to sizes of 0B or millions of TB: never part of any verdict.
 CLEAN = 'message_size!~"0B|.*TB"'
-# Collectives whose ranks all wait for each other, from 1 MB on: below that noise points the wrong way.
-JUDGED = 'collective=~"AllReduce|AllGather|ReduceScatter"'
-# From 1 MB on, and the rest below; both leave out what CLEAN leaves out.
+# Collectives whose ranks all wait for each other.
+WAITING = 'collective=~"AllReduce|AllGather|ReduceScatter"'
+ROOTED = 'collective!~"AllReduce|AllGather|ReduceScatter"'
+# From 1 MB on, below which noise points the wrong way, and the rest; both leave out what CLEAN leaves out.
 LARGE = 'message_size=~"[0-9]+-[0-9]+(MB|GB)"'
 SMALL = 'message_size=~"[0-9]+-[0-9]+(B|KB)"'
 # What makes two series comparable beside the job.
@@ -73,7 +74,10 @@ def words(site: Site) -> dict[str, str]:
         "clean": CLEAN,
         "large": LARGE,
         "small": SMALL,
-        "judged": f"{JUDGED},{LARGE},{known_job}",
+        "waiting": f"{WAITING},{LARGE}",
+        "rooted": ROOTED,
+        "known": known_job,
+        "judged": f"{WAITING},{LARGE},{known_job}",
         "selector": site.selector,
         "of_job": f'{in_cluster}{labels.job}="$job"',
         "in_cluster": in_cluster.removesuffix(","),
@@ -175,7 +179,7 @@ def alert_rule(alert: Alert, sensitivity: Sensitivity, site: Site) -> AlertRule 
     asked = site.alert(alert).tiers.get(sensitivity)
     if asked is None or (alert.companion and alert.companion not in site.sources()):
         return None
-    if alert.signal not in signals(site):
+    if not signal_expr(catalogue.SIGNAL_BY_NAME[alert.signal], site):
         return None
     thresholds = {"threshold": number(asked.threshold)} | {key: number(value) for key, value in asked.extra.items()}
     annotations = {

@@ -71,10 +71,18 @@ class Report(StrEnum):
     GITHUB = "github"
 
 
-class Format(StrEnum):
-    """Forms of a rule pack."""
+def _targets(incomplete: str) -> list[str]:
+    """For shell completion."""
+    from dashgen.targets import TARGETS
 
-    PROMETHEUS = "prometheus"
+    return [name for name in TARGETS if name.startswith(incomplete)]
+
+
+def _formats(incomplete: str) -> list[str]:
+    """For shell completion."""
+    from dashgen.targets import FORMATS
+
+    return [name for name in FORMATS if name.startswith(incomplete)]
 
 
 def _site(config: Path | None) -> Site:
@@ -102,18 +110,25 @@ def _root(
 def build(
     config: Config = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="folder to write to")] = Path(),
-    target: Annotated[list[str] | None, typer.Option("--target", help="form of the output; may be repeated")] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option("--target", help="form of the output; may be repeated", autocompletion=_targets),
+    ] = None,
     sensitivity: Annotated[
         Sensitivity | None, typer.Option("--sensitivity", help="write the alert pack of one tier only")
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="write nothing; exit 1 when something is stale")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="write nothing; show what would change")] = False,
+    format: Annotated[Report, typer.Option("--format", help="form in which --check tells what is stale")] = Report.TEXT,
 ) -> None:
     """Write every dashboard, recording rule, alert pack and runbook."""
     from dashgen import build as building
+    from dashgen import drift, findings
     from dashgen import output as writer
     from dashgen.targets import TARGETS
 
+    if format is not Report.TEXT and not check:
+        raise UserError(f"--format {format.value}: tells what is stale; add --check")
     names = target or ["files"]
     for name in names:
         if name not in TARGETS:
@@ -127,13 +142,22 @@ def build(
     found = writer.changes(output, files, owned) if check or diff else writer.write(output, files, owned)
     # The manifest says in checksums what the files say in words: it is worth a line only when nothing else is.
     told = [change for change in found if change.path != writer.MANIFEST] or found
-    _show(told, diff=check or diff)
+    meaning = drift.summary(told)
+    if format is Report.TEXT:
+        _show(told, diff=check or diff)
+        for line in meaning:
+            typer.echo(line, err=check or diff)
+    else:
+        typer.echo(findings.render(drift.findings(told), format.value), nl=False)
     if check and found:
         typer.echo(f"{len(told)} files are stale; run `dashgen build` and commit the result", err=True)
         raise typer.Exit(1)
     same = len(files) - sum(change.path in files for change in found)
     verb = "would change" if check or diff else "changed"
-    typer.echo(f"{len(files)} files in {output}: {len(told)} {verb}, {same} as they were", err=diff)
+    typer.echo(
+        f"{len(files)} files in {output}: {len(told)} {verb}, {same} as they were",
+        err=diff or format is not Report.TEXT,
+    )
 
 
 def _show(changes: Iterable[Change], *, diff: bool) -> None:
@@ -148,22 +172,26 @@ def _show(changes: Iterable[Change], *, diff: bool) -> None:
 @app.command()
 def rules(
     sensitivity: Level = Sensitivity.MEDIUM,
-    format: Annotated[Format, typer.Option("--format", help="form of the pack")] = Format.PROMETHEUS,
+    format: Annotated[
+        str, typer.Option("--format", help="form of the pack, as in build --target", autocompletion=_formats)
+    ] = "prometheus",
     only: Annotated[Only | None, typer.Option("--only", help="half of the pack")] = None,
     output: OutFile = None,
     config: Config = None,
 ) -> None:
     """Print one rule pack: the recording rules and the alerts of one tier."""
     from dashgen import build as building
-    from dashgen.targets.files import HEADER
-    from dashgen.targets.rulefile import rule_file
+    from dashgen.targets import FORMATS, Pack
 
-    del format  # Prometheus is the only form so far
+    if format not in FORMATS:
+        raise UserError(f"--format {format}: no such form; there are {', '.join(FORMATS)}")
     site = _site(config)
-    groups = () if only is Only.ALERTS else building.recording(site)
+    bundle = building.bundle(site, [sensitivity])
+    groups = () if only is Only.ALERTS else bundle.recording
     if only is not Only.RECORDING:
-        groups += building.alerts(site, sensitivity)
-    _write(rule_file(groups, HEADER), output)
+        groups += bundle.alerts[sensitivity]
+    name = f"nccl-{only.value if only else sensitivity.value}"
+    _write(FORMATS[format](Pack(name, groups), bundle, site), output)
 
 
 @app.command()
@@ -248,7 +276,8 @@ def simulate(
     check_writable(output)
     path = Path(scenario) if scenario.endswith((".yaml", ".yml")) else scenario_path(scenario)
     recording = make_recording(path, output, seed)
-    typer.echo(f"{output}: {recording.start:%Y-%m-%d %H:%M} to {recording.end:%H:%M} UTC, {len(recording.faults)} events")
+    span = f"{recording.start:%Y-%m-%d %H:%M} to {recording.end:%H:%M} UTC"
+    typer.echo(f"{output}: {span}, {len(recording.faults)} events")
 
 
 @import_app.command("json")
@@ -288,9 +317,15 @@ def record(
     start: Annotated[datetime, typer.Option("--start", help="begin, UTC unless it says otherwise")],
     end: Annotated[datetime, typer.Option("--end", help="end, UTC unless it says otherwise")],
     output: RecordingFolder,
-    prometheus: Annotated[str, typer.Option("--prometheus", help="address of the Prometheus")] = "http://localhost:9090",
-    extra: Annotated[list[str] | None, typer.Option("--extra", help="a further metric or selector; may be repeated")] = None,
-    pseudonyms: Annotated[bool, typer.Option("--pseudonyms", help="rename hosts, jobs, GPUs and communicators")] = False,
+    prometheus: Annotated[
+        str, typer.Option("--prometheus", help="address of the Prometheus")
+    ] = "http://localhost:9090",
+    extra: Annotated[
+        list[str] | None, typer.Option("--extra", help="a further metric or selector; may be repeated")
+    ] = None,
+    pseudonyms: Annotated[
+        bool, typer.Option("--pseudonyms", help="rename hosts, jobs, GPUs and communicators")
+    ] = False,
     config: Config = None,
 ) -> None:
     """Make a recording of one job from a live Prometheus."""

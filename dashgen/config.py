@@ -340,7 +340,9 @@ class Site(_Section):
         description="bus bandwidth in GB/s that sound hardware reaches, from nccl-tests; `dashgen baseline` writes it",
     )
     cardinality_budget: int = Field(200, ge=1, description="series that a GPU may expose before NcclCardinalityHigh")
-    sensitivity: Sensitivity = Field(Sensitivity.MEDIUM, description="the tier that thresholds in panels are drawn from")
+    sensitivity: Sensitivity = Field(
+        Sensitivity.MEDIUM, description="the tier that thresholds in panels are drawn from"
+    )
     alerts: dict[str, AlertOverride] = Field(default_factory=dict, description="changes by alert name")
     alert_labels: dict[Label, LabelValue] = Field(default_factory=dict, description="labels that every alert carries")
     grafana: Grafana = Grafana()
@@ -407,7 +409,8 @@ class Site(_Section):
         try:
             return replace(shipped, tiers=tiers)
         except ValueError as error:
-            raise ValueError(f"alerts.{error}; what fires in low fires in medium, and what fires in medium in high") from error
+            rule = "what fires in low fires in medium, and what fires in medium in high"
+            raise ValueError(f"alerts.{error}; {rule}") from error
 
 
 def _tier(where: str, alert: Alert, sensitivity: Sensitivity, override: AlertOverride) -> Tier | None:

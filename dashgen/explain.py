@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from dashgen import catalogue
 from dashgen.build import fill, signal_expr
 from dashgen.catalogue.metrics import METRICS
-from dashgen.config import Site
+from dashgen.config import Companions, Site
 from dashgen.errors import UserError
 from dashgen.model import Alert, Metric, Signal
 from dashgen.runbook import runbook
@@ -24,7 +24,7 @@ def explain(name: str, site: Site) -> str:
     if name in catalogue.SIGNAL_BY_NAME:
         return _signal(catalogue.SIGNAL_BY_NAME[name], site)
     if name in catalogue.ALERT_BY_NAME:
-        return _alert(catalogue.ALERT_BY_NAME[name], site)
+        return _alert(site.alert(catalogue.ALERT_BY_NAME[name]), site)
     metrics = {site.metric(metric.key): metric for metric in METRICS}
     if name in metrics:
         return _metric(metrics[name], name)
@@ -35,7 +35,8 @@ def explain(name: str, site: Site) -> str:
 
 
 def _signal(signal: Signal, site: Site) -> str:
-    expr = signal_expr(signal, site) or f"(not recorded: companions.{signal.companion or 'all of them'} is off)"
+    needs = f"companions.{signal.companion}" if signal.companion in Companions.model_fields else signal.companion
+    expr = signal_expr(signal, site) or f"(not recorded: {needs or 'every source of it'} is off in dashgen.yaml)"
     used = [alert.name for alert in catalogue.ALERTS if alert.signal == signal.name]
     return "\n".join(
         [

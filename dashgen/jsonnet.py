@@ -19,7 +19,7 @@ from typing import Any
 
 from dashgen.errors import UserError, one_line
 
-SECONDS = 7
+SECONDS = 5
 MEMORY_BYTES = 1 << 30
 OUTPUT_BYTES = 32 << 20
 SOURCE_BYTES = 4 << 20
@@ -77,8 +77,9 @@ def _message(text: str, overlays: Sequence[Path]) -> str:
     """``file:line:column: what is wrong`` from Jsonnet's message and trace."""
     what = re.split(r"\n\t", text, maxsplit=1)[0]
     what = re.sub(r"^(RUNTIME|STATIC) ERROR: ", "", what)
-    place = _PLACE.search(text)
+    place = next((found for found in _PLACE.finditer(text) if found[2] != HELPERS), None)
     if place is None:
+        what = re.sub(rf"^{OVERLAY}\S+\s*", "", what)
         return f"{', '.join(_shown(path) for path in overlays)}: {one_line(what)}"
     number, name, line, column = place.groups()
     what = re.sub(rf"^{re.escape(place[0])}\S*\s*", "", what)

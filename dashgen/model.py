@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import pairwise
 from typing import Literal
 
 
@@ -108,7 +109,9 @@ class Signal:
         _require(_RECORD_NAME.fullmatch(self.name), f"{self.name}: a signal is called level:metric:operations")
         _require(self.question.endswith("?"), f"{self.name}: the question ends with a question mark")
         _require(self.healthy and self.expr and self.labels, f"{self.name}: needs healthy, expr and labels")
-        _require(bool(self.branches) == ("<branches>" in self.expr), f"{self.name}: branches and <branches> belong together")
+        _require(
+            bool(self.branches) == ("<branches>" in self.expr), f"{self.name}: branches and <branches> belong together"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,13 +177,16 @@ class Alert:
     def _check_order(self) -> None:
         """low ⊂ medium ⊂ high: an alert of a lower tier is in the higher one, and there no stricter."""
         order = [self.tiers.get(level) for level in Sensitivity]
-        for calmer, keener in zip(order, order[1:], strict=False):
+        for calmer, keener in pairwise(order):
             if calmer is None:
                 continue
             _require(keener is not None, f"{self.name}: is in a tier but not in the next more sensitive one")
             assert keener is not None
             _require(set(calmer.extra) == set(keener.extra), f"{self.name}: tiers have different extra thresholds")
-            pairs = [(calmer.threshold, keener.threshold), *((calmer.extra[key], keener.extra[key]) for key in keener.extra)]
+            pairs = [
+                (calmer.threshold, keener.threshold),
+                *((calmer.extra[name], keener.extra[name]) for name in keener.extra),
+            ]
             stricter = all(low >= high if self.rises else low <= high for low, high in pairs)
             _require(stricter, f"{self.name}: a threshold of a lower tier is laxer than that of a higher one")
             _require(calmer.dumps >= keener.dumps, f"{self.name}: a lower tier waits shorter than a higher one")

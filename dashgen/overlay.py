@@ -18,6 +18,7 @@ from dashgen import jsonnet
 from dashgen.errors import UserError
 from dashgen.model import AlertRule, Bundle, RecordingRule, RuleGroup
 from dashgen.modernise import MAX_UID
+from dashgen.targets.rulefile import group_data
 
 _UID = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_UID}}}")
 
@@ -62,14 +63,17 @@ class _Wrong(Exception):
 
 def _bundle(made: Bundle, done: jsonnet.Evaluation) -> Bundle:
     value = done.value
-    alerts = {tier: _groups(value["alerts"][tier], f"prometheusAlerts ({tier})", _alert) for tier in made.alerts}
+    alerts = {
+        tier: _groups(value["alerts"][tier], made.alerts[tier], f"prometheusAlerts ({tier})", _alert)
+        for tier in made.alerts
+    }
     rules = [rule for groups in alerts.values() for group in groups for rule in group.rules]
     shipped = {rule.alert for rule in rules if isinstance(rule, AlertRule)}
     runbooks = {name: page for name, page in made.runbooks.items() if name in shipped}
     return replace(
         made,
         dashboards=_dashboards(value["dashboards"], made.dashboards),
-        recording=_groups(value["recording"], "prometheusRules", _record),
+        recording=_groups(value["recording"], made.recording, "prometheusRules", _record),
         alerts=alerts,
         runbooks={**runbooks, **_texts(value["runbooks"], "runbooks")},
         alertmanager=_kept(made.alertmanager, _object(value["alertmanager"], "alertmanager")),
@@ -103,26 +107,40 @@ def _dashboards(value: object, before: Mapping[str, Mapping[str, object]]) -> di
 
 
 def _kept(before: Any, after: Any) -> Any:
-    """What has come out, with the numbers as they went in: jsonnet makes 1 of 1.0, and a review would show it."""
+    """What has come out, in the order and with the numbers that went in.
+
+    Jsonnet sorts keys and makes 1 of 1.0, and a review would show it all.
+    """
     if before == after:
         return before
     if isinstance(before, Mapping) and isinstance(after, Mapping):
-        return {key: _kept(before.get(key), item) for key, item in after.items()}
-    if isinstance(before, list | tuple) and isinstance(after, list) and len(before) == len(after):
-        return [_kept(old, new) for old, new in zip(before, after, strict=True)]
+        keys = [*(key for key in before if key in after), *(key for key in after if key not in before)]
+        return {key: _kept(before.get(key), after[key]) for key in keys}
+    if isinstance(before, list | tuple) and isinstance(after, list):
+        known = {_identity(item): item for item in before}
+        return [_kept(known.get(_identity(item)), item) for item in after]
     return after
+
+
+def _identity(item: object) -> object:
+    """By what an item of a list is found again: panels, rules, groups, variables and queries have names."""
+    if not isinstance(item, Mapping):
+        return repr(item)
+    return next(((key, item[key]) for key in ("id", "alert", "record", "name", "refId") if key in item), None)
 
 
 Rule = RecordingRule | AlertRule
 
 
-def _groups(value: object, where: str, make: Callable[[Mapping[str, Any], str], Rule]) -> tuple[RuleGroup, ...]:
+def _groups(
+    value: object, before: Sequence[RuleGroup], where: str, make: Callable[[Mapping[str, Any], str], Rule]
+) -> tuple[RuleGroup, ...]:
     found = _object(value, where)
     _known(found, ("groups",), where)
     groups = []
-    for number, item in enumerate(_list(found.get("groups"), f"{where}.groups")):
-        group = _object(item, f"{where}.groups[{number}]")
-        name = _string(group.get("name"), f"{where}.groups[{number}].name")
+    for item in _kept(group_data(before), _list(found.get("groups"), f"{where}.groups")):
+        group = _object(item, f"{where}: group")
+        name = _string(group.get("name"), f"{where}: group.name")
         place = f"{where}: group {name}"
         _known(group, ("name", "interval", "rules"), place)
         rules = [_object(rule, f"{place}: rule") for rule in _list(group.get("rules"), f"{place}.rules")]

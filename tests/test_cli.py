@@ -92,7 +92,10 @@ def test_a_bad_configuration_is_one_line_and_nothing_is_written(
         (["build", "-c", "missing.yaml"], "missing.yaml: No such file or directory; name a readable file with -c"),
         (["build", "-o", "file"], "file: "),
         (["build", "-o", "/proc"], "/proc/"),
-        (["rules", "--sensitivity", "lowest"], "rules: Invalid value for '--sensitivity': 'lowest' is not one of 'low', "),
+        (
+            ["rules", "--sensitivity", "lowest"],
+            "rules: Invalid value for '--sensitivity': 'lowest' is not one of 'low', ",
+        ),
         (["rules", "-o", "missing/rules.yaml"], "missing/rules.yaml: No such file or directory; name a place"),
         (["rules", "-o", "folder"], "folder: Is a directory; name a place that can be written"),
         (["explain"], "explain: Missing argument"),
@@ -208,7 +211,8 @@ def test_a_build_is_up_to_date_and_what_it_wrote_is_what_the_repository_holds(si
 
 
 @pytest.mark.parametrize(
-    "path", ["rules/recording.yaml", "rules/alerts/low.yaml", "rules/runbooks/NcclGpuLate.md", "dashboards/job.json", MANIFEST]
+    "path",
+    ["rules/recording.yaml", "rules/alerts/low.yaml", "rules/runbooks/NcclGpuLate.md", "dashboards/job.json", MANIFEST],
 )
 def test_a_touched_pack_is_drift_with_a_diff_that_undoes_it(site: Path, path: str) -> None:
     touched = site / path
@@ -257,7 +261,9 @@ def test_a_build_of_one_tier_writes_its_pack_only(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "out/rules/alerts").iterdir()] == ["low.yaml"]
 
 
-def test_builds_are_identical_whatever_the_hash_seed_the_time_zone_and_the_language(built: Path, tmp_path: Path) -> None:
+def test_builds_are_identical_whatever_the_hash_seed_the_time_zone_and_the_language(
+    built: Path, tmp_path: Path
+) -> None:
     expected = tree(built)
     for number, changes in enumerate(
         [
@@ -297,7 +303,9 @@ def test_promtool_accepts_the_pack_of_every_tier(packs: dict[str, str]) -> None:
 
 
 def test_a_calmer_tier_has_fewer_or_stricter_alerts(packs: dict[str, str]) -> None:
-    alerts = {tier: {name: rule for name, rule in rules(text).items() if "alert" in rule} for tier, text in packs.items()}
+    alerts = {
+        tier: {name: rule for name, rule in rules(text).items() if "alert" in rule} for tier, text in packs.items()
+    }
     assert set(alerts["low"]) < set(alerts["medium"]) < set(alerts["high"])
     for calm, keen in (("low", "medium"), ("medium", "high")):
         for name, rule in alerts[calm].items():
@@ -406,7 +414,9 @@ def test_every_command_and_every_option_is_in_the_readme_under_its_heading(path:
     assert len(found) == 1, f"the README has no heading `dashgen {path[0]}`"
     assert f"`dashgen {' '.join(path)}" in found[0]
     # What several commands have in common is said once, below the heading of all of them.
-    words = set(re.findall(r"--?[a-z][a-z-]*", found[0] + "".join(each for each in sections if each.startswith("Commands\n"))))
+    words = set(
+        re.findall(r"--?[a-z][a-z-]*", found[0] + "".join(each for each in sections if each.startswith("Commands\n")))
+    )
     for parameter in COMMANDS[path].params:
         names = {name for name in parameter.opts if name.startswith("-")} - {"-h", "--help"}
         assert not names or names & words, f"{names} of dashgen {' '.join(path)}"

@@ -82,9 +82,9 @@ BAD = [
     ("metrics: {busband: x}", "metrics.busband", "no such metric; the keys are busbw"),
     ("metrics: {busbw: a b}", "metrics.busbw", "not a Prometheus metric name"),
     ("selector: a=b", "selector", "not label matchers"),
-    ("selector: 'a=\"b\"} or up{c=\"d\"'", "selector", "not label matchers"),
+    ('selector: \'a="b"} or up{c="d"\'', "selector", "not label matchers"),
     ("selector: 'a=\"b\" # or not'", "selector", "not label matchers"),
-    ("selector: 'a=\"b\" or c=\"d\"'", "selector", "not label matchers"),
+    ('selector: \'a="b" or c="d"\'', "selector", "not label matchers"),
     ("selector: 'a=~\"(\"'", "selector", "illegal regex"),
     ("selector: '__name__=\"up\"'", "selector", "metric name"),
     ("companions: {textfile: {file_regex: '(?=a)'}}", "companions.textfile.file_regex", "RE2"),
@@ -239,7 +239,9 @@ def test_the_configuration_in_the_readme_is_valid(tmp_path: Path) -> None:
 # What a site writes must not break what dashgen writes.
 
 AWKWARD = st.text(st.sampled_from("ab1 \"'\\`{}<>[]()$,#:%&*!|@~=.+?^;-_/\n\t\r\x00\x1b\x85\u2028é€🙂"), max_size=12)
-ANYTHING = AWKWARD | st.sampled_from(["<job>", "<nobody>", "<3 dumps>", "<fabric>", "{{", "${__from}", ",}", ", )", "---", "null", "1e3"])
+ANYTHING = AWKWARD | st.sampled_from(
+    ["<job>", "<nobody>", "<3 dumps>", "<fabric>", "{{", "${__from}", ",}", ", )", "---", "null", "1e3"]
+)
 MATCHERS = st.builds(
     lambda op, text: f'site{op}"{config.escaped(text)}"', st.sampled_from(["=", "!=", "=~", "!~"]), ANYTHING
 )
@@ -335,7 +337,7 @@ def test_values_of_matchers_reach_every_selector_of_inspector_series_unchanged(v
 
 def test_promtool_accepts_the_packs_of_a_site_that_writes_awkward_things() -> None:
     tool("promtool")
-    awkward = "it's \"q\" \\ <job> ${x} , } é"
+    awkward = 'it\'s "q" \\ <job> ${x} , } é'
     site = config.site(
         {
             "labels": {"cluster": "cluster"},
@@ -347,7 +349,7 @@ def test_promtool_accepts_the_packs_of_a_site_that_writes_awkward_things() -> No
             "companions": {
                 "textfile": {"file_regex": r'.*/"nccl"_\d+\.prom'},
                 "slurm": {"enabled": True, "running": r'RUN"NING|\w+'},
-                "throughput": {"expr": "sum by (id) (mfu{a=\"}\"})\n* 2", "job_label": "id"},
+                "throughput": {"expr": 'sum by (id) (mfu{a="}"})\n* 2', "job_label": "id"},
             },
         },
         "here",

@@ -94,7 +94,16 @@ def test_a_removed_file_that_has_become_a_link_is_left_alone(tmp_path: Path, goa
 
 @pytest.mark.parametrize(
     "manifest",
-    ["", "{", "[]", "{}", '{"files": 1}', '{"files": {"../x": ""}}', '{"files": {"/x": ""}}', '{"files": {"rules/../../x": ""}}'],
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        '{"files": 1}',
+        '{"files": {"../x": ""}}',
+        '{"files": {"/x": ""}}',
+        '{"files": {"rules/../../x": ""}}',
+    ],
 )
 def test_a_damaged_manifest_is_an_error_that_says_what_to_do(tmp_path: Path, manifest: str) -> None:
     outside = tmp_path / "x"
@@ -149,9 +158,14 @@ def test_generated_files_are_readable_for_everybody_that_the_umask_allows(tmp_pa
         ("a: 1\n", None, ["-a: 1"]),
     ],
 )
-def test_a_diff_shows_every_change_also_one_of_line_ends(before: str | None, after: str | None, shown: list[str]) -> None:
+def test_a_diff_shows_every_change_also_one_of_line_ends(
+    before: str | None, after: str | None, shown: list[str]
+) -> None:
     lines = list(Change("x", "changed", before, after).diff())
-    assert lines[:2] == ["--- /dev/null" if before is None else "--- a/x", "+++ /dev/null" if after is None else "+++ b/x"]
+    assert lines[:2] == [
+        "--- /dev/null" if before is None else "--- a/x",
+        "+++ /dev/null" if after is None else "+++ b/x",
+    ]
     assert lines[2].startswith("@@ ")
     assert lines[3:] == shown
 

@@ -22,6 +22,7 @@ from dashgen.model import Alert, Signal
 
 SIGNALS: tuple[Signal, ...] = (
     *transport.PEERS,
+    *outliers.RELATIVE,
     *freshness.SIGNALS,
     *transport.SIGNALS,
     *degradation.SIGNALS,

@@ -68,11 +68,23 @@ label_replace(
         name="job:nccl_candidate:depth",
         question="Which causes of slow communication does anything speak for?",
         healthy="absent",
-        # Open windows; a single node's links; a GPU that has been late for three dumps; or, where nobody can be named,
+        # Open windows; one slow communicator among equal ones; a single node's links; a GPU that has been late for three dumps; or, where nobody can be named,
         # arrival that has become uneven while throughput falls. A straggler is told under the transport of its
         # widest communicator.
         expr="""
 job:nccl_window:depth
+or
+label_replace(
+  (
+    (1 - 1 / (min_over_time(job:nccl_tail_growth:ratio{transport="network"}[<3 dumps - 1s>]) > 1.15))
+    or on (<job>)
+    (1 - 1 / (min_over_time(job:nccl_tail_growth:ratio{transport="mixed"}[<3 dumps - 1s>]) > 1.15))
+  )
+  and on (<job>) job:training_throughput_loss:ratio > 0.05
+  unless on (<job>) job:nccl_late:min < 0.8
+  unless on (<job>) job:nccl_window:depth,
+  "suspect", "network", "", ""
+)
 or
 label_replace(
   label_replace(

@@ -21,7 +21,9 @@ count by (<job>, <node>, <instance>) (
   <branches>
 )""",
         branches=(
-            ("", "group by (<job>, <node>, <instance>, <gpu>) (<exec>{<clean>, <selector>})"),
+            ("", "gpu:nccl_exec:relative"),
+            ("", "group by (<job>, <node>, <instance>, <gpu>) (<exec>{<small>, <selector>})"),
+            ("", "group by (<job>, <node>, <instance>, <gpu>) (<exec>{<rooted>, <clean>, <selector>})"),
             ("", "group by (<job>, <node>, <instance>, <gpu>) (<p2p_exec>{<clean>, <selector>})"),
             ("counters", "group by (<job>, <node>, <instance>, <gpu>) (<collectives>{<selector>})"),
         ),

@@ -11,42 +11,44 @@ from dashgen.model import Signal, Unit
 
 GROUP = "nccl-detection"
 
-SIGNALS = (
+RELATIVE = (
     Signal(
         name="gpu:nccl_exec:relative",
         question="How long does each GPU spend in collectives, relative to the median of its peers?",
         healthy="near its own usual value, which a fixed position in the ring may put 20 % off 1",
-        # Only the longest collectives of a shape count: the first synchronisation point absorbs the wait, the later
-        # ones look clean. Like is compared with like, within a domain also within the node, and never in jobs of less
-        # than four GPUs. The lower quartile over the communicator shapes, because inside its node a late GPU is alone,
+        # Recorded for every GPU, so that it also tells which GPUs there are; judged are those of jobs of four and more
+        # with an id of their own. Only the longest collectives of a shape count: the first synchronisation point absorbs the wait, the later
+        # ones look clean. Like is compared with like, within a domain also within the node. The lower quartile over the communicator shapes, because inside its node a late GPU is alone,
         # while across nodes its mates, who waited for it, are late with it: it must be below both to stand out.
         expr="""
-quantile by (<job>, <node>, <gpu>) (0.25,
-  avg by (<job>, <node>, <gpu>, n_nodes, nranks) (
-    <exec>{n_nodes="1", <judged>, <selector>}
+quantile by (<job>, <node>, <instance>, <gpu>) (0.25,
+  avg by (<job>, <node>, <instance>, <gpu>, n_nodes, nranks) (
+    <exec>{n_nodes="1", <waiting>, <selector>}
     / on (<job>, <peer>, <node>) group_left ()
     (
-      quantile by (<job>, <peer>, <node>) (0.5, <exec>{n_nodes="1", <judged>, <selector>})
+      quantile by (<job>, <peer>, <node>) (0.5, <exec>{n_nodes="1", <waiting>, <selector>})
       and on (<job>, <peer>)
       peer:nccl_exec:median
       > on (<job>, n_nodes, nranks) group_left ()
-      0.25 * max by (<job>, n_nodes, nranks) (peer:nccl_exec:median{<judged>})
+      0.25 * max by (<job>, n_nodes, nranks) (peer:nccl_exec:median{<waiting>})
     )
     or
-    <exec>{n_nodes!="1", <judged>, <selector>}
+    <exec>{n_nodes!="1", <waiting>, <selector>}
     / on (<job>, <peer>) group_left ()
     (
-      peer:nccl_exec:median{n_nodes!="1", <judged>}
+      peer:nccl_exec:median{n_nodes!="1", <waiting>}
       > on (<job>, n_nodes, nranks) group_left ()
-      0.25 * max by (<job>, n_nodes, nranks) (peer:nccl_exec:median{<judged>})
+      0.25 * max by (<job>, n_nodes, nranks) (peer:nccl_exec:median{<waiting>})
     )
   )
-)
-and on (<job>) job:nccl_gpus:count >= 4""",
+)""",
         unit=Unit.RATIO,
-        labels=("<job>", "<node>", "<gpu>"),
+        labels=("<job>", "<node>", "<instance>", "<gpu>"),
         group=GROUP,
     ),
+)
+
+SIGNALS = (
     Signal(
         name="gpu:nccl_late_baseline:relative",
         question="What relative time is a GPU that looks late used to?",
@@ -59,21 +61,22 @@ and on (<job>) job:nccl_gpus:count >= 4""",
   last_over_time(gpu:nccl_late_baseline:relative[<3 dumps - 1s>])
   or
   (
-    clamp_min(quantile_over_time(0.5, gpu:nccl_exec:relative[1h] offset <10 dumps>), 0.88)
+    clamp_min(quantile_over_time(0.5, gpu:nccl_exec:relative[30m] offset <10 dumps>), 0.88)
     and
     (gpu:nccl_exec:relative offset <20 dumps>)
     and
     (
-      gpu:nccl_exec:relative < 0.97 * quantile_over_time(0.05, gpu:nccl_exec:relative[1h] offset <10 dumps>)
+      gpu:nccl_exec:relative < 0.97 * quantile_over_time(0.05, gpu:nccl_exec:relative[30m] offset <10 dumps>)
       or
       gpu:nccl_exec:relative < 0.78
     )
   )
 )
-> gpu:nccl_exec:relative / 0.9
+> gpu:nccl_exec:relative{<known>} / 0.9
+and on (<job>) job:nccl_gpus:count >= 4
 unless on (<job>) job:nccl_unsettled:bool""",
         unit=Unit.RATIO,
-        labels=("<job>", "<node>", "<gpu>"),
+        labels=("<job>", "<node>", "<instance>", "<gpu>"),
         group=GROUP,
     ),
     Signal(
@@ -102,7 +105,7 @@ count by (<job>) (group by (<job>, <node>) (gpu:nccl_exec:relative))""",
 gpu:nccl_exec:relative / gpu:nccl_late_baseline:relative
 unless on (<job>) job:nccl_late_spread:ratio >= 0.5""",
         unit=Unit.RATIO,
-        labels=("<job>", "<node>", "<gpu>"),
+        labels=("<job>", "<node>", "<instance>", "<gpu>"),
         group=GROUP,
     ),
     Signal(
@@ -178,6 +181,40 @@ unless on (<job>) job:nccl_unsettled:bool""",
         expr="job:nccl_skew:ratio / quantile_over_time(0.5, job:nccl_skew:ratio[1h] offset <10 dumps>)",
         unit=Unit.RATIO,
         labels=("<job>",),
+        group=GROUP,
+    ),
+    Signal(
+        name="job:nccl_tail:ratio",
+        question="How much longer than the median GPU do the slowest GPUs take across nodes?",
+        healthy="steady; growth while nobody is late means that one of several equal communicators is slow",
+        expr="""
+sum by (<job>, transport) (
+  quantile by (<job>, <peer>) (0.9, <exec>{n_nodes!="1", <judged>, <selector>})
+  * on (<job>, n_nodes, nranks) group_left (transport) job:nccl_transport:info
+)
+/
+sum by (<job>, transport) (
+  peer:nccl_exec:median{n_nodes!="1", <judged>}
+  * on (<job>, n_nodes, nranks) group_left (transport) job:nccl_transport:info
+)""",
+        unit=Unit.RATIO,
+        labels=("<job>", "transport"),
+        group=GROUP,
+    ),
+    Signal(
+        name="job:nccl_tail_growth:ratio",
+        question="Has one of several equal communicators across nodes become slower than the others?",
+        healthy="around 1",
+        expr="""
+job:nccl_tail:ratio
+/ (
+  quantile_over_time(0.5, job:nccl_tail:ratio[1h] offset <10 dumps>)
+  and
+  count_over_time(job:nccl_tail:ratio[1h] offset <10 dumps>) >= 10
+)
+unless on (<job>) job:nccl_unsettled:bool""",
+        unit=Unit.RATIO,
+        labels=("<job>", "transport"),
         group=GROUP,
     ),
 )

@@ -104,6 +104,7 @@ ALERTS = (
         "domains as communicators of the same size did before: what went over <fabric> now goes over the network. Look "
         "first at the job board, GPUs by communicator shape, then at the fabric manager of the nodes.",
         tiers={
+            Sensitivity.LOW: Tier(threshold=1, dumps=6, severity=Severity.WARNING, hold=4),
             Sensitivity.MEDIUM: Tier(threshold=1, dumps=4, severity=Severity.WARNING, hold=4),
             Sensitivity.HIGH: Tier(threshold=1, dumps=2, severity=Severity.WARNING, hold=4),
         },

@@ -26,6 +26,8 @@ from dashgen.targets import (
 )
 from dashgen.targets.packs import Pack, packs
 
+__all__ = ["FORMATS", "TARGETS", "Pack", "Target"]
+
 Render = Callable[[Bundle, Site], dict[str, str]]
 Document = Callable[[Pack, Bundle, Site], str]
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How well the alert packs detect, attribute and localise faults of random jobs, and how often they cry wolf.
 
-Run: python tests/benchmarks/detection.py [--held-out | --tuning] [--runs N] [--jobs N] [--report FILE] [--update]
+Run: python tests/benchmarks/detection.py [--held-out | --tuning] [--runs N | --reduced] [--jobs N] [--update] ...
 
 Every trial is a simulated job of 16 to 64 GPUs, judged by Prometheus' own rule evaluation (``promtool test rules``).
 Rules are tuned on even seeds; what is published comes from odd seeds, which are held out. Two packs as found
@@ -138,7 +138,9 @@ def main() -> int:
     split = parser.add_mutually_exclusive_group()
     split.add_argument("--held-out", action="store_const", const="held-out", dest="split", help="odd seeds (default)")
     split.add_argument("--tuning", action="store_const", const="tuning", dest="split", help="even seeds")
-    parser.add_argument("--runs", type=int, default=RUNS, help=f"trials (default: {RUNS})")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--runs", type=int, default=RUNS, help=f"trials (default: {RUNS})")
+    size.add_argument("--reduced", action="store_const", const=REDUCED, dest="runs", help=f"{REDUCED} trials")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     parser.add_argument("--report", type=Path, help="write every result to this JSON file")
     parser.add_argument("--update", action="store_true", help="make this run the floor")
