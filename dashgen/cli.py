@@ -127,8 +127,9 @@ def build(
     from dashgen import output as writer
     from dashgen.targets import TARGETS
 
-    if format is not Report.TEXT and not check:
-        raise UserError(f"--format {format.value}: tells what is stale; add --check")
+    form: findings.Format = format.value
+    if form != "text" and not check:
+        raise UserError(f"--format {form}: tells what is stale; add --check")
     names = target or ["files"]
     for name in names:
         if name not in TARGETS:
@@ -143,12 +144,12 @@ def build(
     # The manifest says in checksums what the files say in words: it is worth a line only when nothing else is.
     told = [change for change in found if change.path != writer.MANIFEST] or found
     meaning = drift.summary(told)
-    if format is Report.TEXT:
+    if form == "text":
         _show(told, diff=check or diff)
         for line in meaning:
             typer.echo(line, err=check or diff)
     else:
-        typer.echo(findings.render(drift.findings(told), format.value), nl=False)
+        typer.echo(findings.render(drift.findings(told), form), nl=False)
     if check and found:
         typer.echo(f"{len(told)} files are stale; run `dashgen build` and commit the result", err=True)
         raise typer.Exit(1)
@@ -156,7 +157,7 @@ def build(
     verb = "would change" if check or diff else "changed"
     typer.echo(
         f"{len(files)} files in {output}: {len(told)} {verb}, {same} as they were",
-        err=diff or format is not Report.TEXT,
+        err=diff or form != "text",
     )
 
 

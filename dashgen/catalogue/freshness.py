@@ -42,6 +42,17 @@ count by (<job>, <node>, <instance>) (
         group=GROUP,
     ),
     Signal(
+        name="job:nccl_collectives:max",
+        question="How many collectives has the busiest GPU of the job completed?",
+        healthy="climbs with every dump; a flat line means that nothing completes",
+        # The largest and not the sum: a node that is missed by one scrape must not look like progress.
+        expr="max by (<job>) (<collectives>{<selector>})",
+        unit=Unit.COUNT,
+        labels=("<job>",),
+        group=GROUP,
+        companion="counters",
+    ),
+    Signal(
         name="job:nccl_collectives:rate",
         question="How many collectives a second does the job complete?",
         healthy="steady; zero for longer than a checkpoint is a stall",
@@ -63,7 +74,7 @@ count by (<job>, <node>, <instance>) (
                 "counters",
                 """
 (
-  time() - max_over_time(timestamp(job:nccl_collectives:rate > 0)[1h:<1 dumps>])
+  time() - max_over_time(timestamp(changes(job:nccl_collectives:max[<2 dumps - 1s>]) > 0)[1h:<1 dumps>])
   and on (<job>)
   job:nccl_gpus:count
 )""",

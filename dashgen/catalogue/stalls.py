@@ -142,12 +142,15 @@ ALERTS = (
         name="NcclJobStalled",
         kind="stall",
         signal="job:nccl_quiet:seconds",
-        # A file that has been old for an hour belongs to a job that the watchdog has long ended.
+        # Where nobody can tell a pause from a stall, the job's own longest pause of the last hour counts too. A file
+        # that has been old for an hour belongs to a job that the watchdog has long ended.
         expr="""
 (
   job:nccl_quiet:seconds{evidence="spinning"} > <threshold> * <dump>
   or
   job:nccl_quiet:seconds{evidence=~"idle|none"} > <blind> * <dump>
+  unless on (<job>)
+  job:nccl_dump_age:seconds < 1.3 * max_over_time(job:nccl_dump_age:seconds[1h] offset <20 dumps>)
 )
 < 3600""",
         summary="Job {{ $labels.<job_label> }} has stopped communicating.",
@@ -156,8 +159,8 @@ ALERTS = (
         "minutes: collect evidence now. Look first whether the processes live, then compare the last opCount of all ranks.",
         tiers={
             Sensitivity.LOW: Tier(threshold=6, dumps=1, severity=Severity.CRITICAL, hold=2, extra={"blind": 10}),
-            Sensitivity.MEDIUM: Tier(threshold=3, dumps=0, severity=Severity.CRITICAL, hold=2, extra={"blind": 8}),
-            Sensitivity.HIGH: Tier(threshold=2, dumps=0, severity=Severity.CRITICAL, hold=2, extra={"blind": 8}),
+            Sensitivity.MEDIUM: Tier(threshold=3, dumps=0, severity=Severity.CRITICAL, hold=2, extra={"blind": 7.5}),
+            Sensitivity.HIGH: Tier(threshold=2, dumps=0, severity=Severity.CRITICAL, hold=2, extra={"blind": 7.5}),
         },
         sources="PyTorch's heartbeat monitor aborts after 480 s; checkpoint pauses last 60 to 180 s, and a dump is up to "
         "30 s old when the pause begins.",
