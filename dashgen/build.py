@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from dashgen import catalogue, promql
 from dashgen.catalogue import dashboards as boards
@@ -174,8 +175,39 @@ def recording(site: Site) -> tuple[RuleGroup, ...]:
     return tuple(RuleGroup(name=name, interval=interval, rules=tuple(rules)) for name, rules in groups.items())
 
 
-def alert_rule(alert: Alert, sensitivity: Sensitivity, site: Site) -> AlertRule | None:
-    """One alert of one pack, or None where it is not part of it."""
+def alert_links(site: Site) -> dict[str, dict[str, str]]:
+    """Annotations that lead from an alert to its board, and to the panel there that draws its signal."""
+    if not site.grafana.url:
+        return {}
+    from dashgen.grafana import panel_ids
+
+    labels = {"job": site.labels.job, **({"cluster": site.labels.cluster} if site.labels.cluster else {})}
+    chosen = "&".join(f"var-{name}={{{{ $labels.{label} | urlquery }}}}" for name, label in labels.items())
+    views = {view.slug: view for view in dashboards(site)}
+    found = {}
+    for alert in catalogue.ALERTS:
+        view = views[alert.dashboard]
+        url = f"{site.grafana.url.rstrip('/')}/d/{site.grafana.uid_prefix}{view.slug}?{chosen}"
+        found[alert.name] = {"dashboard_url": url}
+        if title := _drawn(alert.signal, view, site):
+            found[alert.name]["panel_url"] = f"{url}&viewPanel={panel_ids(view)[title]}"
+    return found
+
+
+def _drawn(signal: str, view: Dashboard, site: Site) -> str:
+    """The first panel that draws a signal, or else what the signal is made of; none where the board has neither."""
+    parts = promql.names(signal_expr(catalogue.SIGNAL_BY_NAME[signal], site) or signal)
+    for wanted in ({signal}, parts):
+        for panel in view.panels:
+            if any(wanted & promql.names(query.expr) for query in panel.queries):
+                return panel.title
+    return ""
+
+
+def alert_rule(
+    alert: Alert, sensitivity: Sensitivity, site: Site, links: Mapping[str, str] = MappingProxyType({})
+) -> AlertRule | None:
+    """One alert of one pack, or None where it is not part of it; ``links`` are further annotations."""
     asked = site.alert(alert).tiers.get(sensitivity)
     if asked is None or (alert.companion and alert.companion not in site.sources()):
         return None
@@ -186,12 +218,8 @@ def alert_rule(alert: Alert, sensitivity: Sensitivity, site: Site) -> AlertRule 
         "summary": fill(alert.summary, site),
         "description": fill(alert.description.replace("\\\n", ""), site),
         "runbook_url": site.runbook_url.replace("{alert}", alert.name),
+        **links,
     }
-    if site.grafana.url:
-        annotations["dashboard_url"] = (
-            f"{site.grafana.url.rstrip('/')}/d/{site.grafana.uid_prefix}{alert.dashboard}"
-            f"?var-job={{{{ $labels.{site.labels.job} | urlquery }}}}"
-        )
     return AlertRule(
         alert=alert.name,
         expr=fill(alert.expr, site, thresholds),
@@ -212,8 +240,9 @@ def alert_rule(alert: Alert, sensitivity: Sensitivity, site: Site) -> AlertRule 
 def alerts(site: Site, sensitivity: Sensitivity) -> tuple[RuleGroup, ...]:
     """The alert pack of one tier, one group a kind of signal."""
     groups: dict[str, list[AlertRule]] = {}
+    links = alert_links(site)
     for alert in catalogue.ALERTS:
-        rule = alert_rule(alert, sensitivity, site)
+        rule = alert_rule(alert, sensitivity, site, links.get(alert.name, {}))
         if rule is not None:
             groups.setdefault(f"nccl-alerts-{alert.kind}", []).append(rule)
     interval = duration(site.dump_interval)
@@ -284,10 +313,17 @@ def _fit(panels: Iterable[Panel], site: Site) -> Iterator[Panel]:
                 for query in panel.queries
                 if not query.companion or query.companion in enabled
             ),
-            columns={fill(name, site): title for name, title in panel.columns.items()},
+            columns={fill(name, site): fill(title, site) for name, title in panel.columns.items()},
             column_units={fill(name, site): unit for name, unit in panel.column_units.items()},
-            links={title: fill(url, site, {"uid": site.grafana.uid_prefix}) for title, url in panel.links.items()},
+            links={title: fill(url, site, _link_words(site)) for title, url in panel.links.items()},
         )
+
+
+def _link_words(site: Site) -> dict[str, str]:
+    """What only links know: how boards are called, and the choices that are carried from board to board."""
+    carried = [site.grafana.datasource.variable, *(["cluster"] if site.labels.cluster else [])]
+    chosen = "&".join(f"${{{name}:queryparam}}" for name in carried)
+    return {"uid": site.grafana.uid_prefix, "chosen": chosen}
 
 
 def board(template: Dashboard, site: Site) -> Dashboard:
@@ -300,7 +336,15 @@ def board(template: Dashboard, site: Site) -> Dashboard:
         for variable in template.variables
     )
     cluster = boards.cluster_variable(site.labels.cluster) if site.labels.cluster else ()
-    return replace(template, rows=tuple(row for row in rows if row.panels), variables=(*cluster, *variables))
+    annotations = tuple(
+        replace(each, expr=fill(each.expr, site), text=fill(each.text, site)) for each in template.annotations
+    )
+    return replace(
+        template,
+        rows=tuple(row for row in rows if row.panels),
+        variables=(*cluster, *variables),
+        annotations=annotations,
+    )
 
 
 def dashboards(site: Site) -> tuple[Dashboard, ...]:
@@ -330,7 +374,6 @@ def plain(site: Site, sensitivities: Iterable[Sensitivity] = tuple(Sensitivity))
         datasource=site.grafana.datasource.variable,
         datasource_regex=site.grafana.datasource.regex,
         datasource_default=site.grafana.datasource.default,
-        job_label=site.labels.job,
         min_interval=duration(site.dump_interval),
         span_nulls_ms=int(3 * site.dump_interval * 1000),
     )

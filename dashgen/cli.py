@@ -207,6 +207,31 @@ def explain(
 
 
 @app.command()
+def baseline(
+    files: Annotated[list[Path], typer.Argument(help="standard output of nccl-tests or rccl-tests")],
+    transport: Annotated[
+        str | None, typer.Option("--transport", help="nvlink, network or mixed; by default from the log's hosts")
+    ] = None,
+    collective: Annotated[
+        str | None, typer.Option("--collective", help="where the log does not name the test, for example AllGather")
+    ] = None,
+    update: Annotated[Path | None, typer.Option("--update", help="dashgen.yaml to write the values into")] = None,
+) -> None:
+    """Turn nccl-tests output into the bus bandwidth that jobs are expected to reach."""
+    from dashgen import ncclperf
+
+    carrier = ncclperf.transport(transport) if transport else None
+    values = ncclperf.acceptance(files, carrier, ncclperf.collective(collective) if collective else None)
+    if update is None:
+        typer.echo(ncclperf.block(values), nl=False)
+        return
+    from dashgen.output import write_file
+
+    write_file(update, ncclperf.merge(update, values))
+    typer.echo(f"{update}: {len(values)} accepted values")
+
+
+@app.command()
 def validate(
     recordings: Annotated[
         Path, typer.Option("--recordings", help="folder of recordings, or one recording")

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from grafanalib import core
 
-from dashgen.model import Dashboard, Row, Variable
+from dashgen.model import Annotation, Dashboard, Row, Variable
 from dashgen.modernise import GRID_COLUMNS, MAX_UID, Json, modernise, overlay, plain
 from dashgen.panels import PALETTE, TYPES, Style, build
 
-__all__ = ["PALETTE", "TYPES", "Style", "dashboard", "text", "uid"]
+__all__ = ["PALETTE", "TYPES", "Style", "dashboard", "panel_ids", "text", "uid"]
 
 _UID = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_UID}}}")
 
@@ -44,7 +44,7 @@ def dashboard(board: Dashboard, style: Style, links: Sequence[Dashboard] = ()) -
         time=core.Time(board.span, "now"),
         timePicker=core.TimePicker(refreshIntervals=list(picks), timeOptions=[]),
         graphTooltip=core.GRAPH_TOOLTIP_MODE_SHARED_CROSSHAIR,
-        annotations=core.Annotations([_BUILT_IN_ANNOTATION, _alerts(board, style)]),
+        annotations=core.Annotations([_BUILT_IN_ANNOTATION, *(_annotation(each, style) for each in board.annotations)]),
         links=[_board_link(other, style) for other in links if other.slug != board.slug],
     )
     extra = {
@@ -54,6 +54,12 @@ def dashboard(board: Dashboard, style: Style, links: Sequence[Dashboard] = ()) -
         "panels": list(_layout(board.rows, style)),
     }
     return modernise(overlay(plain(raw), extra))
+
+
+def panel_ids(board: Dashboard) -> dict[str, int]:
+    """The number of each panel by its title, counted in reading order with the row headings."""
+    numbered = (title for row in board.rows for title in (*[""] * bool(row.title), *(each.title for each in row.panels)))
+    return {title: number for number, title in enumerate(numbered, 1) if title}
 
 
 def text(board: Mapping[str, object]) -> str:
@@ -74,25 +80,21 @@ _BUILT_IN_ANNOTATION: Json = {
 }
 
 
-def _alerts(board: Dashboard, style: Style) -> Json:
-    """Firing alerts as regions on every graph, for the jobs on the board where it has such a choice."""
-    matchers = ['alertname=~"Nccl.+"', 'alertstate="firing"']
-    if any(variable.name == style.job_variable for variable in board.variables):
-        matchers.append(f'{style.job_label}=~"${style.job_variable}"')
+def _annotation(annotation: Annotation, style: Style) -> Json:
+    """A region for as long as the expression is 1: Grafana joins moments that are one interval apart."""
     return {
-        "name": "Alerts",
+        "name": annotation.title,
         "datasource": style.source,
         "enable": True,
         "hide": False,
-        "iconColor": PALETTE["bad"],
-        "titleFormat": "{{alertname}}",
-        "textFormat": f"{{{{severity}}}} {{{{{style.job_label}}}}} {{{{node}}}}",
-        "tagKeys": "severity,signal,sensitivity",
+        "iconColor": PALETTE[annotation.role],
+        "titleFormat": annotation.heading,
+        "textFormat": annotation.text,
         "useValueForTime": False,
         "target": {
             "datasource": style.source,
             "editorMode": "code",
-            "expr": f"ALERTS{{{','.join(matchers)}}}",
+            "expr": annotation.expr,
             "interval": style.min_interval,
             "refId": "Anno",
         },
@@ -140,7 +142,7 @@ def _variable(variable: Variable, style: Style) -> Json:
         refresh=core.REFRESH_ON_TIME_RANGE_CHANGE,
         hide=core.HIDE_VARIABLE if variable.hidden else core.SHOW,
         # The newest job comes first, everything else as in a telephone book.
-        sort=core.SORT_NUMERIC_DESC if variable.name == style.job_variable else core.SORT_ALPHA_ASC,
+        sort=core.SORT_NUMERIC_DESC if variable.name == "job" else core.SORT_ALPHA_ASC,
     )
     everything = {"text": "All", "value": "$__all"} if variable.multi else None
     return overlay(plain(raw), {"allowCustomValue": True, "current": everything, "definition": query})

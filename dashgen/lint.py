@@ -30,7 +30,7 @@ _ALWAYS_KNOWN = frozenset({"ALERTS", "ALERTS_FOR_STATE", "up"})
 _PLACEHOLDER = re.compile(r"(?<!\?P)<[a-z][a-z0-9_ ]*>|\byour_\w+|\$\{(?:DS|VAR)_[A-Z0-9_-]+\}")
 _LEGEND_LABEL = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}")
 _LINK_LABEL = re.compile(r"\$\{__field\.labels\.(\w+)")
-_OWN_COLUMN = re.compile(r"(Time|Value)\b.*")
+_OWN_COLUMN = re.compile(r"(Time|Value|Trend)\b.*")
 
 
 def lint(dashboard: Json, known: Collection[str] | None = None) -> list[Finding]:

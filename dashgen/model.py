@@ -214,7 +214,8 @@ class Panel:
 
     ``width`` and ``height`` are Grafana grid units (24 columns). ``steps`` are threshold steps as (value, colour
     role), where None is the base. ``states`` name the values of a state timeline. ``companion`` names the optional
-    source without which the panel is empty.
+    source without which the panel is empty. A table with ``trend`` shows values as small curves; ``order`` is the
+    title of the column that it is sorted by, with a minus in front for the largest on top.
     """
 
     title: str
@@ -234,11 +235,16 @@ class Panel:
     links: Mapping[str, str] = field(default_factory=dict)
     companion: str = ""
     no_value: str = "no data"
+    trend: bool = False
+    order: str = ""
 
     def __post_init__(self) -> None:
         _require(self.title and self.description and self.unit, f"{self.title}: needs a title, description and unit")
         _require(self.queries or self.type == "text", f"{self.title}: asks nothing")
         _require(1 <= self.width <= 24 and self.height >= 2, f"{self.title}: does not fit the grid")
+        _require(not self.trend or self.type == "table", f"{self.title}: only a table shows small curves")
+        known = not self.order or self.order.removeprefix("-") in self.columns.values()
+        _require(known, f"{self.title}: is sorted by a column that it does not show")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,6 +274,20 @@ class Variable:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Annotation:
+    """Moments and spans, drawn over every graph of a board while ``expr`` is 1.
+
+    ``heading`` and ``text`` may show labels, in Grafana's ``{{label}}`` form. ``role`` is a colour role.
+    """
+
+    title: str
+    expr: str
+    heading: str
+    text: str
+    role: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Dashboard:
     """One board that answers one question."""
 
@@ -276,6 +296,7 @@ class Dashboard:
     question: str
     rows: tuple[Row, ...]
     variables: tuple[Variable, ...]
+    annotations: tuple[Annotation, ...] = ()
     span: str = "now-3h"
 
     def __post_init__(self) -> None:

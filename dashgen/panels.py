@@ -59,8 +59,6 @@ class Style:
     min_interval: str = "30s"
     span_nulls_ms: int = 90_000
     editable: bool = False
-    job_variable: str = "job"
-    job_label: str = "slurm_job_id"
 
     @property
     def source(self) -> Json:
@@ -86,7 +84,7 @@ def _common(panel: Panel, style: Style) -> Json:
 
 def _target(panel: Panel, index: int, style: Style) -> core.Target:
     query = panel.queries[index]
-    table = panel.type == "table"
+    table = panel.type == "table" and not panel.trend
     return core.Target(
         expr=query.expr,
         legendFormat=query.legend or "__auto",
@@ -153,6 +151,16 @@ def _transport_colours(panel: Panel) -> list[Json]:
     ]
 
 
+_REFERENCE_LINE = re.compile(r"usual|expected")
+
+
+def _reference_lines(panel: Panel) -> list[Json]:
+    """What a curve is compared with is a thin dashed line, whatever its colour."""
+    found = sorted({match[0] for query in panel.queries if (match := _REFERENCE_LINE.match(query.legend))})
+    style = {"custom__lineStyle": {"fill": "dash", "dash": [6, 6]}, "custom__lineWidth": 1}
+    return [_override("byRegexp", f"/^{word}\\b/", **style) for word in found]
+
+
 def _override(matcher: str, options: str, **properties: object) -> Json:
     return {
         "matcher": {"id": matcher, "options": options},
@@ -171,7 +179,7 @@ def _time_series(panel: Panel, style: Style) -> tuple[core.Panel, Json]:
         tooltipMode="multi",
         tooltipSort="desc",
         thresholdsStyleMode="dashed" if panel.steps else "off",
-        overrides=_transport_colours(panel),
+        overrides=[*_transport_colours(panel), *_reference_lines(panel)],
     )
     custom = {"spanNulls": style.span_nulls_ms, "stacking": {"group": "A", "mode": "none"}}
     return raw, {"fieldConfig": {"defaults": _defaults(panel, custom)}}
@@ -263,11 +271,14 @@ def _table(panel: Panel, style: Style) -> tuple[core.Panel, Json]:
     )
     # Mappings and links are the columns' own: a GPU called 1 is not a state.
     defaults = {**_defaults(panel), "mappings": [], **({"links": None} if columns else {})}
-    return raw, {"fieldConfig": {"defaults": defaults}, "options": {"cellHeight": "sm"}}
+    order = [{"displayName": panel.order.removeprefix("-"), "desc": panel.order.startswith("-")}] if panel.order else None
+    return raw, {"fieldConfig": {"defaults": defaults}, "options": {"cellHeight": "sm", "sortBy": order}}
 
 
 def _column(panel: Panel, name: str) -> str:
     """The name that Grafana gives a value column: with the query's letter only if there are several queries."""
+    if panel.trend:
+        return f"Trend {name.removeprefix('Value').strip() or '#A'}" if name.startswith("Value") else name
     if len(panel.queries) == 1:
         return "Value" if name == "Value #A" else name
     return "Value #A" if name == "Value" else name
@@ -278,20 +289,24 @@ def _transformations(panel: Panel, columns: Mapping[str, str]) -> list[Json]:
 
     Filtering comes first: a label that only one query has would otherwise keep the lines apart.
     """
+    curves = [{"id": "timeSeriesTable", "options": {}}] if panel.trend else []
     merge = [{"id": "merge", "options": {}}] if len(panel.queries) > 1 else []
     if not columns:
-        return [*merge, {"id": "organize", "options": {"excludeByName": {"Time": True}}}]
+        return [*curves, *merge, {"id": "organize", "options": {"excludeByName": {"Time": True}}}]
     keep = {"id": "filterFieldsByName", "options": {"include": {"names": list(columns)}}}
     order = {name: index for index, name in enumerate(columns)}
     options = {"excludeByName": {}, "indexByName": order, "renameByName": dict(columns)}
-    return [keep, *merge, {"id": "organize", "options": options}]
+    return [*curves, keep, *merge, {"id": "organize", "options": options}]
 
 
 def _column_overrides(panel: Panel, columns: Mapping[str, str]) -> list[Json]:
     """Units per column, colours on the values in the panel's own unit, links on the column they speak of."""
     units = {_column(panel, name): unit for name, unit in panel.column_units.items()}
     overrides = [_unit(columns.get(name, name), unit) for name, unit in units.items()]
-    if panel.steps or panel.states:
+    for name, title in columns.items():
+        if name.startswith("Trend"):
+            overrides.append(_override("byName", title, custom__cellOptions=_SPARKLINE))
+    if (panel.steps or panel.states) and not panel.trend:
         cell = {"type": "color-background", "mode": "basic"}
         overrides += [
             _override(
@@ -303,6 +318,9 @@ def _column_overrides(panel: Panel, columns: Mapping[str, str]) -> list[Json]:
     if panel.links and columns:
         overrides.append(_override("byName", columns[_linked_column(panel, columns)], links=_data_links(panel)))
     return overrides
+
+
+_SPARKLINE: Json = {"type": "sparkline", "drawStyle": "line", "fillOpacity": 15, "hideValue": False, "lineWidth": 1}
 
 
 def _unit(title: str, unit: Unit) -> Json:

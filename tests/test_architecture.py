@@ -32,7 +32,7 @@ LAYERS = (
         "mixin",
         "overlay",
     },
-    {"recordings", "output", "drift"},
+    {"recordings", "output", "drift", "ncclperf"},
     {"prometheus", "ruletest"},
     {"viewer", "proof", "scoreboard", "trials"},
     {"cli", "__main__"},

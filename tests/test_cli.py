@@ -204,7 +204,7 @@ def test_standard_output_that_is_full_is_an_error_and_one_that_is_closed_early_i
 # Building and checking.
 
 
-def test_a_build_is_up_to_date_and_what_it_wrote_is_what_the_repository_holds(site: Path) -> None:
+def test_what_was_just_built_is_up_to_date(site: Path) -> None:
     done = dashgen("build", "--check", cwd=site)
     assert (done.returncode, done.stderr) == (0, "")
     assert re.fullmatch(r"(\d+) files in \.: 0 would change, \1 as they were\n", done.stdout)

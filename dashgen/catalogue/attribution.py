@@ -281,8 +281,8 @@ unless on (<job>, <node>) node:nccl_nvlink_drop:ratio > 0.1""",
         "time in collectives: the node arrives last and job {{ $labels.<job_label> }} waits for it. Look first at the "
         "outlier board, then at the host: CPU, storage, clocks, links inside the domain.",
         tiers={
-            Sensitivity.MEDIUM: Tier(threshold=0.80, dumps=2, severity=Severity.WARNING, hold=6),
-            Sensitivity.HIGH: Tier(threshold=0.87, dumps=2, severity=Severity.WARNING, hold=4),
+            Sensitivity.MEDIUM: Tier(threshold=0.85, dumps=2, severity=Severity.WARNING, hold=6),
+            Sensitivity.HIGH: Tier(threshold=0.88, dumps=2, severity=Severity.WARNING, hold=4),
         },
         rises=False,
         sources="As NcclGpuLate, applied where three quarters of a node's GPUs are late.",

@@ -211,8 +211,8 @@ label_replace(
 
 _WHERE = "{{ $labels.device }} port {{ $labels.port }} of {{ $labels.<node_label> }}"
 _HURTS = (
-    "By itself this hurts nobody yet: NcclFabricSuspect says so when the network of job {{ $labels.<job_label> }} "
-    "is slow at the same time."
+    "On its own this proves no harm: NcclFabricSuspect fires too when the network of job {{ $labels.<job_label> }} is slow "
+    "at the same time."
 )
 
 
@@ -251,7 +251,7 @@ ALERTS = (
         summary="Job {{ $labels.<job_label> }}: the network is slow and {{ $labels.<node_label> }} has rising "
         "{{ $labels.counter }}.",
         description="While the network of job {{ $labels.<job_label> }} is degraded, {{ $labels.counter }} of "
-        "{{ $labels.<node_label> }}{{ with $labels.device }}, {{ . }}{{ end }}{{ with $labels.port }} port {{ . }}{{ end }}, "
+        "{{ $labels.<node_label> }}{{ with $labels.device }} {{ . }}{{ end }}{{ with $labels.port }} port {{ . }}{{ end }} "
         "rise at {{ $value | humanize }} times their published limit. Look first at the fabric board: is it this port "
         "alone, and did it begin with the window?",
         tiers={

@@ -102,7 +102,7 @@ ALERTS = (
         summary="Job {{ $labels.<job_label> }}: communicators that fitted into fewer NVLink domains are split.",
         description="Communicators of job {{ $labels.<job_label> }} stretch over {{ $value | humanize }} times as many NVLink "
         "domains as communicators of the same size did before: what went over <fabric> now goes over the network. Look "
-        "first at the job board, GPUs by communicator shape, then at the fabric manager of the nodes.",
+        "first at the communicator shapes on the job board, then at the fabric manager of the nodes.",
         tiers={
             Sensitivity.LOW: Tier(threshold=1, dumps=6, severity=Severity.WARNING, hold=4),
             Sensitivity.MEDIUM: Tier(threshold=1, dumps=4, severity=Severity.WARNING, hold=4),
@@ -138,9 +138,9 @@ ALERTS = (
         signal="job:nccl_algorithm_changed:count",
         expr="job:nccl_algorithm_changed:count > <threshold>",
         summary="Job {{ $labels.<job_label> }}: {{ $labels.collective }} has switched to {{ $labels.algo_proto }}.",
-        description="{{ $value }} kinds of {{ $labels.collective }} of job {{ $labels.<job_label> }} now use "
-        "{{ $labels.algo_proto }} for the same size and ranks that used another algorithm before. Bandwidth of the two cannot be "
-        "compared, so no verdict about slow transport is possible for a while. Look first at the algorithm mix on the job board.",
+        description="{{ $labels.collective }} of job {{ $labels.<job_label> }} now uses {{ $labels.algo_proto }} for {{ $value }} "
+        "combination(s) of size and ranks that used another algorithm before. The two cannot be compared, so there is no verdict "
+        "about slow transport for a while. Look first at the algorithm and protocol mix on the job board.",
         tiers={
             Sensitivity.MEDIUM: Tier(threshold=0, dumps=3, severity=Severity.INFO),
             Sensitivity.HIGH: Tier(threshold=0, dumps=1, severity=Severity.INFO),

@@ -192,7 +192,7 @@ def _incident(pack: str, one: Trial, fault: Fault, episodes: Collection[_Episode
         evidence=one.scenario.companions.dcgm,
         place=fault.node is not None and fault.kind in SLOWDOWNS,
         after=min((each.start - begin for each in telling), default=None),
-        attributed=_attributed(fault, telling) if fault.kind in SLOWDOWNS else None,
+        attributed=_attributed(fault, ours) if fault.kind in SLOWDOWNS else None,
         located=_located(fault, ours, blamed),
         blamed=len(blamed) if fault.kind in SLOWDOWNS else 0,
         pages=sum(each.page for each in ours),
@@ -205,22 +205,22 @@ def _wrong(episode: _Episode, fault: Fault) -> bool:
     return (node is not None and node != fault.node) or (gpu is not None and fault.gpu is not None and gpu != fault.gpu)
 
 
-def _attributed(fault: Fault, telling: Collection[_Episode]) -> bool | None:
+def _attributed(fault: Fault, ours: Collection[_Episode]) -> bool | None:
     """Whether the first verdicts name the right suspect, and a transport that was slow; None without a verdict.
 
-    An outlier alert says that somebody is late, also where it does not say so in a label.
+    An alert without a suspect is a verdict only where no other is: an outlier alert says that somebody is late.
     """
-    first = min((each.start for each in telling), default=None)
-    verdicts = [each.labels for each in telling if each.start == first and each.signal in ("degradation", "outlier")]
-    verdicts = [labels for labels in verdicts if "suspect" in labels] or [
-        {**labels, "suspect": "straggler"} for labels in verdicts if labels["signal"] == "outlier"
+    verdicts = [each for each in ours if "suspect" in each.labels] or [
+        each for each in ours if each.signal == "outlier"
     ]
-    if not verdicts:
+    first = min((each.start for each in verdicts), default=None)
+    if first is None:
         return None
     return all(
-        labels["suspect"] == fault.suspect
-        and (not fault.transport or labels.get("transport", fault.transport[0]) in fault.transport)
-        for labels in verdicts
+        each.labels.get("suspect", "straggler") == fault.suspect
+        and (not fault.transport or each.labels.get("transport", fault.transport[0]) in fault.transport)
+        for each in verdicts
+        if each.start == first
     )
 
 

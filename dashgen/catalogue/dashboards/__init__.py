@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dashgen.catalogue.dashboards import fabric, fleet, job, outliers, p2p, telemetry
-from dashgen.catalogue.dashboards.parts import cluster_variable
+from dashgen.catalogue.dashboards.parts import annotations, cluster_variable
 from dashgen.model import Dashboard, Sensitivity
 
 __all__ = ["cluster_variable", "templates"]
@@ -12,7 +14,7 @@ __all__ = ["cluster_variable", "templates"]
 
 def templates(sensitivity: Sensitivity) -> tuple[Dashboard, ...]:
     """All boards, with the thresholds of one tier drawn into their panels, placeholders still in place."""
-    return (
+    boards = (
         fleet.board(sensitivity),
         job.board(sensitivity),
         outliers.board(sensitivity),
@@ -20,3 +22,4 @@ def templates(sensitivity: Sensitivity) -> tuple[Dashboard, ...]:
         fabric.board(sensitivity),
         telemetry.board(sensitivity),
     )
+    return tuple(replace(each, annotations=annotations(each.variables)) for each in boards)

@@ -172,13 +172,13 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                     ),
                     _exporter(
                         "Link losses by port",
-                        "How often did links go down, or train themselves again, within ten minutes? Healthy: 0. Bad: any loss "
+                        "How often did links go down, or train themselves again, at each point? Healthy: 0. Bad: any loss "
                         "while a job runs, and more than a few recoveries: cable, transceiver, adapter.",
                         "infiniband",
-                        ("increase(<ib_link_downed>{HERE}[10m])", f"{_PORT} down"),
-                        ("increase(<ib_link_recoveries>{HERE}[10m])", f"{_PORT} recovered"),
-                        ("increase(<ib_integrity_errors>{HERE}[10m])", f"{_PORT} integrity"),
-                        ("increase(<ib_buffer_overruns>{HERE}[10m])", f"{_PORT} overrun"),
+                        ("increase(<ib_link_downed>{HERE}[$__rate_interval])", f"{_PORT} down"),
+                        ("increase(<ib_link_recoveries>{HERE}[$__rate_interval])", f"{_PORT} recovered"),
+                        ("increase(<ib_integrity_errors>{HERE}[$__rate_interval])", f"{_PORT} integrity"),
+                        ("increase(<ib_buffer_overruns>{HERE}[$__rate_interval])", f"{_PORT} overrun"),
                         unit=Unit.COUNT,
                         minimum=0.0,
                     ),
@@ -255,9 +255,9 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                     ),
                     _exporter(
                         "Carrier changes by interface",
-                        "How often did interfaces lose or regain their carrier within ten minutes? Healthy: 0. Bad: more than 2.",
+                        "How often did interfaces lose or regain their carrier at each point? Healthy: 0. Bad: more than 2 within minutes.",
                         "host_network",
-                        ('increase(<net_carrier_changes>{device=~"<net_devices>", HERE}[10m])', "{{<node_label>}} {{device}}"),
+                        ('increase(<net_carrier_changes>{device=~"<net_devices>", HERE}[$__rate_interval])', "{{<node_label>}} {{device}}"),
                         unit=Unit.COUNT,
                         minimum=0.0,
                     ),

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from dashgen.catalogue.dashboards.parts import JOB, TRANSPORT, answers
-from dashgen.model import Dashboard, Row, Sensitivity
+from dashgen.catalogue.dashboards.parts import JOB, NODE, TRANSPORT, answers, described, link
+from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit
 
 _CHOSEN = '{transport=~"$transport", <of_job>}'
-_LEGEND = "{{p2p_operation}} {{transport}} {{size_class}}"
+_LEGEND = "{{transport}} {{p2p_operation}} {{size_class}}"
+_STAGE = '<p2p_exec>{p2p_operation="%s", <clean>, <node_label>=~"$node", <of_job>, <selector>}'
 
 
 def board(sensitivity: Sensitivity) -> Dashboard:
@@ -17,7 +18,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
         slug="p2p",
         title="Point to point",
         question="Does the pipeline wait, and for whom?",
-        variables=(JOB, TRANSPORT),
+        variables=(JOB, TRANSPORT, NODE),
         rows=(
             Row(
                 title="Send and Recv",
@@ -29,6 +30,8 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         legend=_LEGEND,
                         bad="both directions down on one transport is the path",
                         minimum=0.0,
+                        width=8,
+                        height=9,
                     ),
                     answers(
                         "job:nccl_p2p_exec:median",
@@ -37,14 +40,56 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         legend=_LEGEND,
                         bad="a long Recv waits for the stage before it, a long Send for the stage behind it",
                         minimum=0.0,
+                        width=8,
+                        height=9,
                     ),
                     answers(
                         "job:nccl_p2p_drop:ratio",
-                        title="Bandwidth drop of Send and Recv",
+                        title="Bandwidth lost by Send and Recv",
                         query=f"@{_CHOSEN}",
                         legend="{{transport}}",
                         bad="a step up that stays while nothing about the work has changed",
-                        width=24,
+                        width=8,
+                        height=9,
+                    ),
+                    Panel(
+                        title="Pipeline stages, now",
+                        description=described(
+                            "Which stage of the pipeline waits for which?",
+                            "One row a node, in the order of their names, which is most often the order of the stages; times "
+                            "are the median of the node's ranks.",
+                            "times differ by the bubble of the schedule only",
+                            "a long Recv waits for a late stage before it, a long Send for a late stage behind it: the late "
+                            "stage lies between a long Send and a long Recv and has the shortest of both",
+                        ),
+                        type="table",
+                        unit=Unit.MICROSECONDS,
+                        queries=tuple(
+                            Query(
+                                expr=f"quantile by (<job>, <node>) (0.5, {_STAGE % operation})",
+                                instant=True,
+                            )
+                            for operation in ("Recv", "Send")
+                        ),
+                        columns={"<node_label>": "Node", "Value #A": "Time of Recv", "Value #B": "Time of Send"},
+                        order="Node",
+                        links={
+                            "Fabric and GPUs of the node": link(
+                                "fabric", job="${job}", node="${__data.fields.<node_label>}"
+                            )
+                        },
+                        width=12,
+                        height=10,
+                    ),
+                    answers(
+                        "job:training_throughput:current",
+                        title="Throughput",
+                        legend="{{evidence}}",
+                        bad="a step down at the moment when Recv or Send takes longer",
+                        minimum=0.0,
+                        companion="",
+                        width=12,
+                        height=10,
                     ),
                 ),
             ),

@@ -1,30 +1,79 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every board is made of: panels that take title, unit and description from a signal, and shared variables."""
+"""What every board is made of: panels that take title, unit and description from a signal, shared variables, links."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from dashgen import catalogue
-from dashgen.model import Panel, PanelType, Query, Sensitivity, Severity, Unit, Variable
+from dashgen.model import Annotation, Panel, PanelType, Query, Sensitivity, Severity, Unit, Variable
 
 # The series that every job of the fleet has for as long as it reports.
 JOBS = "node:nccl_gpus:count"
 
-JOB = Variable(name="job", label="<job_label>", series=JOBS, multi=False, title="Job")
-TRANSPORT = Variable(name="transport", label="transport", series="job:nccl_transport:info", title="Transport")
-COLLECTIVE = Variable(name="collective", label="collective", series="job:nccl_busbw:max", title="Collective")
-NODE = Variable(name="node", label="<node_label>", series=JOBS, title="Node")
+# Every choice offers only what the choices before it leave.
+JOB = Variable(name="job", label="<job_label>", series=f"{JOBS}{{<in_cluster>}}", multi=False, title="Job")
+SEVERAL_JOBS = Variable(name="job", label="<job_label>", series=f"{JOBS}{{<in_cluster>}}", title="Job")
+TRANSPORT = Variable(
+    name="transport", label="transport", series="job:nccl_transport:info{<of_job>}", title="Transport"
+)
+COLLECTIVE = Variable(
+    name="collective",
+    label="collective",
+    series='job:nccl_busbw:max{transport=~"$transport", <of_job>}',
+    title="Collective",
+)
+NODE = Variable(name="node", label="<node_label>", series=f"{JOBS}{{<of_job>}}", title="Node")
+GPU = Variable(
+    name="gpu", label="<gpu_label>", series='gpu:nccl_exec:relative{<node_label>=~"$node", <of_job>}', title="GPU"
+)
+
+# The series of the chosen jobs, where several can be chosen.
+OF_JOBS = '<job_label>=~"$job", <in_cluster>'
 
 # Shown as state timelines: value -> (text, colour role).
-WINDOW_STATES = {0: ("healthy", "ok"), 1: ("degraded", "bad")}
+WINDOW_STATES = {0: ("healthy", "ok"), 1: ("degraded", "bad"), 2: ("quiet", "warn")}
 
-TO_JOB = {"Open the job": "/d/<uid>job?${__url_time_range}&var-job=${__data.fields.<job_label>}"}
+# A job that has been quiet for longer than the quickest stall alert waits, and not for an hour, as forgotten files are.
+QUIET = "> 8 * <dump> < 3600"
 
 
 def cluster_variable(label: str) -> tuple[Variable, ...]:
     """The variable of a site that keeps several clusters in one Prometheus."""
     return (Variable(name="cluster", label=label, series=JOBS, title="Cluster"),)
+
+
+def link(board: str, **variables: str) -> str:
+    """The address of another board, with the time range and the data source and clusters that are chosen here."""
+    chosen = "".join(f"&var-{name}={value}" for name, value in variables.items())
+    return f"/d/<uid>{board}?${{__url_time_range}}&<chosen>{chosen}"
+
+
+# From the row of a table, and from a line or bar.
+TO_JOB = {"Open the job": link("job", job="${__data.fields.<job_label>}")}
+LINE_TO_JOB = {"Open the job": link("job", job="${__field.labels.<job_label>}")}
+
+
+def annotations(variables: tuple[Variable, ...]) -> tuple[Annotation, ...]:
+    """What is drawn over every graph: the alerts, and where a job is chosen its degradation windows."""
+    jobs = {JOB: "<of_job>", SEVERAL_JOBS: OF_JOBS}
+    chosen = next((matchers for variable, matchers in jobs.items() if variable in variables), "<in_cluster>")
+    alerts = Annotation(
+        title="Alerts",
+        expr=f'ALERTS{{alertname=~"Nccl.+", alertstate="firing", severity!="info", {chosen}}}',
+        heading="{{alertname}}",
+        text="{{severity}} {{<job_label>}} {{<node_label>}}",
+        role="bad",
+    )
+    windows = Annotation(
+        title="Degradation windows",
+        expr="max by (<job>, transport) (job:nccl_degraded:bool{<of_job>}) == 1",
+        heading="degraded: {{transport}}",
+        text="job {{<job_label>}}",
+        role="warn",
+    )
+    return (alerts, windows) if JOB in variables else (alerts,)
 
 
 def answers(
@@ -36,23 +85,30 @@ def answers(
     bad: str,
     type: PanelType = "timeseries",
     instant: bool = False,
+    read: str = "",
     **more: Any,
 ) -> Panel:
     """A panel that answers a signal's question: unit, description and companion come from the signal.
 
-    ``query`` is PromQL over the signal's series, written ``@``; by default the series of the chosen job.
+    ``query`` is PromQL over the signal's series, written ``@``; by default the series of the chosen job. ``read`` says
+    how to read the picture, ``bad`` what a bad one looks like.
     """
     signal = catalogue.SIGNAL_BY_NAME[name]
-    expr = (query or "@{<of_job>}").replace("@", name)
+    expr = re.sub(r"@(?! end\(\))", name, query or "@{<of_job>}")
     return Panel(
         title=title,
-        description=f"{signal.question} Healthy: {signal.healthy}. Bad: {bad}.",
+        description=described(more.pop("question", signal.question), read, more.pop("healthy", signal.healthy), bad),
         type=type,
         unit=more.pop("unit", signal.unit),
         queries=(Query(expr=expr, legend=legend, instant=instant), *more.pop("also", ())),
         companion=more.pop("companion", signal.companion),
         **more,
     )
+
+
+def described(question: str, read: str, healthy: str, bad: str) -> str:
+    """What every description says: the question, how to read the answer, what good and bad look like."""
+    return " ".join(part for part in (question, read, f"Healthy: {healthy}.", f"Bad: {bad}.") if part)
 
 
 def threshold(alert: str, sensitivity: Sensitivity) -> float:
@@ -72,16 +128,19 @@ def steps(alert: str, sensitivity: Sensitivity) -> tuple[tuple[float | None, str
     return ((None, "ok"), (value, role)) if found.rises else ((None, role), (value, "ok"))
 
 
-def count(title: str, expr: str, description: str, bad_from: float = 1) -> Panel:
-    """A number at the top of a board; it turns bad from a value on."""
+def number(title: str, expr: str, description: str, **more: Any) -> Panel:
+    """A number at the top of a board, which is neither good nor bad."""
     return Panel(
         title=title,
         description=description,
         type="stat",
-        unit=Unit.COUNT,
+        unit=more.pop("unit", Unit.COUNT),
         queries=(Query(expr=f"{expr} or vector(0)", instant=True),),
-        width=4,
-        height=4,
         decimals=0,
-        steps=((None, "ok"), (bad_from, "bad")),
+        **{"width": 4, "height": 4, "steps": ((None, "info"),), **more},
     )
+
+
+def count(title: str, expr: str, description: str, bad_from: float = 1, **more: Any) -> Panel:
+    """A number at the top of a board; it turns bad from a value on."""
+    return number(title, expr, description, steps=((None, "ok"), (bad_from, "bad")), **more)

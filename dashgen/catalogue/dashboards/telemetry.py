@@ -3,8 +3,136 @@
 
 from __future__ import annotations
 
-from dashgen.catalogue.dashboards.parts import answers, count, steps
+from dashgen.catalogue.dashboards.parts import (
+    LINE_TO_JOB,
+    OF_JOBS,
+    SEVERAL_JOBS,
+    TO_JOB,
+    answers,
+    count,
+    described,
+    number,
+    steps,
+)
 from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit
+
+_JOBS = f"{{{OF_JOBS}}}"
+# Series of node_exporter itself, confined to the targets of the chosen jobs.
+_HERE = f"* on (<instance>) group_left (<node>) group by (<instance>, <node>) (node:nccl_gpus:count{_JOBS})"
+
+
+def _now(sensitivity: Sensitivity) -> Row:
+    return Row(
+        title="Now",
+        panels=(
+            number(
+                "GPUs reporting",
+                f"sum(node:nccl_gpus:count{_JOBS})",
+                "How many GPUs report? Healthy: all GPUs of running jobs. Bad: fewer than the jobs have.",
+            ),
+            number(
+                "Series exposed",
+                f"sum(job:nccl_series:count{_JOBS})",
+                "How many NCCL series are there? Healthy: a few dozen for each GPU. Bad: hundreds for each GPU, from message "
+                "sizes that keep changing.",
+            ),
+            count(
+                "Nodes gone dark",
+                f"count(node:nccl_telemetry_lost:bool{_JOBS})",
+                "How many nodes of running jobs no longer report? Healthy: 0. Bad: we are blind there.",
+            ),
+            count(
+                "GPUs hidden",
+                f"sum(node:nccl_gpus_hidden:count{_JOBS})",
+                "How many GPUs write a file but share their name with another? Healthy: 0. Bad: they are missing from every "
+                "verdict.",
+            ),
+            count(
+                "Garbage series",
+                f"sum(job:nccl_garbage:count{_JOBS})",
+                "How many series carry sizes that NCCL could not compute? Healthy: 0; harmless, every rule ignores them. "
+                "Bad: many of them cost memory.",
+                bad_from=1000,
+            ),
+            count(
+                "Jobs left behind",
+                f'count(job:nccl_quiet:seconds{{evidence="gone", {OF_JOBS}}} > 600)',
+                "How many killed jobs still have files? Healthy: 0. Bad: clean up in the scheduler's epilog.",
+            ),
+            answers(
+                "node:nccl_gpus:count",
+                title="GPUs reporting by node",
+                query=f"sum by (<node>) (@{_JOBS})",
+                legend="{{<node_label>}}",
+                type="heatmap",
+                read="One row a node, time to the right.",
+                bad="a gap is a node that went dark, a darker row one that hides GPUs",
+                minimum=0.0,
+                width=12,
+                height=9,
+            ),
+            answers(
+                "job:nccl_dump_age:seconds",
+                title="Age of the newest dump by job",
+                query=f"topk(20, @{_JOBS})",
+                legend="{{<job_label>}}",
+                read="The twenty oldest of each moment.",
+                bad="a straight climb: nothing new is written",
+                minimum=0.0,
+                width=12,
+                height=9,
+                links=LINE_TO_JOB,
+            ),
+            answers(
+                "job:nccl_series_budget:ratio",
+                title="Series by job, now",
+                question="How many series does each job expose, and is that within its budget?",
+                query=f"@{_JOBS}",
+                type="table",
+                instant=True,
+                also=(
+                    Query(expr=f"job:nccl_series:count{_JOBS}", instant=True),
+                    Query(expr=f"job:nccl_gpus:count{_JOBS}", instant=True),
+                    Query(expr=f"job:nccl_garbage:count{_JOBS}", instant=True),
+                ),
+                read="A GPU is granted <cardinality_budget> series.",
+                bad="above 100 %: message sizes or communicator names that keep changing",
+                columns={
+                    "<job_label>": "Job",
+                    "Value #A": "Of budget",
+                    "Value #B": "Series",
+                    "Value #C": "GPUs",
+                    "Value #D": "Garbage",
+                },
+                column_units={"Value #B": Unit.COUNT, "Value #C": Unit.COUNT, "Value #D": Unit.COUNT},
+                order="-Of budget",
+                steps=steps("NcclCardinalityHigh", sensitivity),
+                links=TO_JOB,
+                width=12,
+            ),
+            Panel(
+                title="Oldest files",
+                description=described(
+                    "Which GPUs' files have not been rewritten for longest?",
+                    "Each GPU writes a file of its own; the twenty oldest.",
+                    "ages below two dump intervals",
+                    "a file that grows old on its own: that GPU's process hangs or is gone, or it is a killed job's",
+                ),
+                type="table",
+                unit=Unit.SECONDS,
+                queries=(
+                    Query(
+                        expr=f'topk(20, (time() - <mtime>{{file=~"<textfile_regex>"}})\n{_HERE})',
+                        instant=True,
+                    ),
+                ),
+                columns={"<node_label>": "Node", "file": "File", "Value": "Age"},
+                order="-Age",
+                companion="textfile",
+                width=12,
+            ),
+        ),
+    )
 
 
 def board(sensitivity: Sensitivity) -> Dashboard:
@@ -13,74 +141,17 @@ def board(sensitivity: Sensitivity) -> Dashboard:
         slug="telemetry",
         title="Telemetry health",
         question="Can the other boards be believed?",
-        variables=(),
+        variables=(SEVERAL_JOBS,),
         rows=(
+            _now(sensitivity),
             Row(
-                title="Now",
+                title="Files and scrapes",
+                collapsed=True,
                 panels=(
-                    Panel(
-                        title="GPUs reporting",
-                        description="How many GPUs report? Healthy: all GPUs of running jobs. Bad: fewer than the jobs have.",
-                        type="stat",
-                        unit=Unit.COUNT,
-                        queries=(Query(expr="sum(node:nccl_gpus:count{<in_cluster>}) or vector(0)", instant=True),),
-                        width=4,
-                        height=4,
-                        decimals=0,
-                        steps=((None, "info"),),
-                    ),
-                    Panel(
-                        title="Series exposed",
-                        description="How many NCCL series are there? Healthy: a few dozen for each GPU. Bad: hundreds for each "
-                        "GPU, from message sizes that keep changing.",
-                        type="stat",
-                        unit=Unit.COUNT,
-                        queries=(Query(expr="sum(job:nccl_series:count{<in_cluster>}) or vector(0)", instant=True),),
-                        width=4,
-                        height=4,
-                        decimals=0,
-                        steps=((None, "info"),),
-                    ),
-                    count(
-                        "Nodes gone dark",
-                        "count(node:nccl_telemetry_lost:bool{<in_cluster>})",
-                        "How many nodes of running jobs no longer report? Healthy: 0. Bad: we are blind there.",
-                    ),
-                    count(
-                        "GPUs hidden",
-                        "sum(node:nccl_gpus_hidden:count{<in_cluster>})",
-                        "How many GPUs write a file but share their name with another? Healthy: 0. Bad: they are missing "
-                        "from every verdict.",
-                    ),
-                    count(
-                        "Garbage series",
-                        "sum(job:nccl_garbage:count{<in_cluster>})",
-                        "How many series carry sizes that NCCL could not compute? Healthy: 0; harmless, every rule ignores them. "
-                        "Bad: many of them cost memory.",
-                        bad_from=1000,
-                    ),
-                    count(
-                        "Jobs left behind",
-                        'count(job:nccl_quiet:seconds{evidence="gone", <in_cluster>} > 600)',
-                        "How many killed jobs still have files? Healthy: 0. Bad: clean up in the scheduler's epilog.",
-                    ),
-                ),
-            ),
-            Row(
-                title="Freshness",
-                panels=(
-                    answers(
-                        "job:nccl_dump_age:seconds",
-                        title="Age of the newest dump by job",
-                        query="@{<in_cluster>}",
-                        legend="{{<job_label>}}",
-                        bad="a straight climb: nothing new is written",
-                        minimum=0.0,
-                    ),
                     answers(
                         "node:nccl_textfile_error:ratio",
                         title="Scrapes with an unreadable file by node",
-                        query="@{<in_cluster>}",
+                        query=f"@{_JOBS}",
                         legend="{{<node_label>}}",
                         bad="more than half of the scrapes: a file is broken, not merely being rewritten",
                         steps=steps("NcclTextfileUnreadable", sensitivity),
@@ -89,17 +160,39 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                     answers(
                         "node:nccl_duplicates:rate",
                         title="Gathering errors by node",
-                        query="@{<in_cluster>}",
+                        query=f"@{_JOBS}",
                         legend="{{<node_label>}}",
                         bad="anything above zero: series with equal labels are dropped",
+                        steps=steps("NcclDuplicateSeries", sensitivity),
                         minimum=0.0,
                     ),
                     answers(
-                        "node:nccl_gpus:count",
-                        title="GPUs by node and job",
-                        query="@{<in_cluster>}",
-                        legend="{{<node_label>}} {{<job_label>}}",
-                        bad="a line that breaks off while the job runs on",
+                        "job:nccl_oldest_dump:seconds",
+                        title="Age of the oldest node's dump by job",
+                        query=f"topk(20, @{_JOBS})",
+                        legend="{{<job_label>}}",
+                        read="The twenty oldest of each moment.",
+                        bad="a climb while the newest dump stays young: one node is left behind",
+                        minimum=0.0,
+                        links=LINE_TO_JOB,
+                    ),
+                    Panel(
+                        title="Nodes by NCCL version",
+                        description=described(
+                            "Which versions of NCCL and of its plugin write the metrics?",
+                            "Bars count nodes; GPU0 speaks for its node.",
+                            "one version a job",
+                            "several: libraries differ between containers, and so may tuning and what is measured",
+                        ),
+                        type="bargauge",
+                        unit=Unit.COUNT,
+                        queries=(
+                            Query(
+                                expr=f'count by (version) (group by (version, <node>) (<exec>{{<gpu>="GPU0", {OF_JOBS}, <selector>}}))',
+                                legend="{{version}}",
+                                instant=True,
+                            ),
+                        ),
                         minimum=0.0,
                     ),
                 ),
@@ -111,27 +204,34 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                     answers(
                         "job:nccl_series:count",
                         title="Series by job",
-                        query="@{<in_cluster>}",
+                        query=f"topk(20, @{_JOBS})",
                         legend="{{<job_label>}}",
+                        read="The twenty largest of each moment.",
                         bad="growth without more GPUs",
                         minimum=0.0,
+                        width=8,
+                        links=LINE_TO_JOB,
                     ),
                     answers(
                         "job:nccl_dropped:ratio",
                         title="Operations lost between dumps by job",
-                        query="@{<in_cluster>}",
+                        query=f"topk(20, @{_JOBS})",
                         legend="{{<job_label>}}",
                         bad="above 10 % the numbers describe the end of each interval only",
                         steps=steps("NcclRecordsDropped", sensitivity),
                         minimum=0.0,
+                        width=8,
+                        links=LINE_TO_JOB,
                     ),
                     answers(
                         "job:nccl_collectives:rate",
                         title="Collectives by job",
-                        query="@{<in_cluster>}",
+                        query=f"topk(20, @{_JOBS})",
                         legend="{{<job_label>}}",
                         bad="zero while the job runs",
                         minimum=0.0,
+                        width=8,
+                        links=LINE_TO_JOB,
                     ),
                 ),
             ),
