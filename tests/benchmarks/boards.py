@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long the boards take on a large fleet, against the panels of NVIDIA's own template on the same server.
+
+Run: python tests/benchmarks/boards.py [hours of history, default 6]
+
+Eight jobs of 256 GPUs with 48 series a GPU. One job is simulated and all rules are run on it; what they record is
+copied to the other jobs and drawn out over the hours, and what a healthy job does not record is made up, so that every
+panel has something to draw. Raw series of the chosen job reach back as far, those of the other jobs a few minutes,
+which is all that instant queries read. Then every board is opened on the whole time: all variables, annotations and
+panels, collapsed rows too, with the step that Grafana would choose, one query after the other. A board may take one
+second. The template asks 20 panels: bandwidth and time, within and across domains, of five operations.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import statistics
+import sys
+import tempfile
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from cost import settled
+
+from dashgen import build, catalogue, variables
+from dashgen.boards import Board, Query
+from dashgen.config import Site
+from dashgen.prometheus import Server, make_blocks
+from dashgen.recordings.format import Series
+from dashgen.recordings.scenario import Scenario
+from dashgen.recordings.simulate import simulate
+
+MB = 1024 * 1024
+JOBS = 8
+STEP = 30  # dumps and scrapes
+MOST_POINTS = 1000  # of a panel half a screen wide
+BLOCK = 2 * 3600  # a block of Prometheus' own
+LIMIT = 1.0  # seconds for a board
+LEAD = 20.0  # times less than the template
+PASSES = 3
+
+
+def one_job() -> list[Series]:
+    """Twelve minutes of a job of 256 GPUs with 48 series a GPU, and every companion."""
+    traffic = [
+        {"group": group, "operation": operation, "size": size * MB + MB // 2, "share": 0.005, "exposed": 0.2}
+        for group, sizes in {"tp": (2, 5, 9, 20), "dp": (8, 24, 48, 160)}.items()
+        for operation in ("AllGather", "ReduceScatter")
+        for size in sizes
+    ]
+    traffic += [
+        {"group": "pp", "operation": operation, "size": 3 * MB, "share": 0.005, "exposed": 0.2}
+        for operation in ("Send", "Recv")
+    ]
+    job = {"id": "0", "preset": "tp-pp-dp", "nodes": 32, "tp": 4, "pp": 2, "traffic": traffic}
+    scenario = {"name": "boards", "story": "A large job.", "start": "2026-01-01T00:00:00Z", "lasts": "12m", "jobs": [job]}
+    return simulate(Scenario.model_validate(scenario))[1]
+
+
+def drawn_out(one: Series, times: np.ndarray) -> Series:
+    """A series over other times: a counter goes on at its rate, anything else moves by half a percent."""
+    if one.name.endswith("_total"):
+        rate = (one.values[-1] - one.values[0]) / max(one.times[-1] - one.times[0], 1)
+        values = one.values[-1] + rate * (times - times[0])
+    elif one.name == "node_textfile_mtime_seconds":
+        values = times - 5
+    else:
+        values = one.values[-1] * (1 + 0.005 * np.sin(times / 70))
+    return Series(one.name, one.labels, times, values)
+
+
+def of_job(one: Series, number: int) -> Series:
+    """The same series of another job on other nodes."""
+    if not number:
+        return one
+    own = {"slurm_job_id", "node", "instance", "Hostname"}
+    labels = tuple((key, f"{number}-{value}" if key in own else value) for key, value in one.labels)
+    return replace(one, labels=labels)
+
+
+def made_up(site: Site, known: Iterable[Series], end: float) -> Iterator[Series]:
+    """Something for every signal that a healthy job does not record, on the first job."""
+    known = list(known)
+    places = [dict(one.labels) for one in known if one.name == "gpu:nccl_exec:relative"][:8]
+    words = {
+        **{"transport": "mixed", "suspect": "network", "evidence": "collectives", "collective": "AllGather"},
+        **{"algo_proto": "RING_SIMPLE", "nranks": "32", "n_nodes": "32", "size_class": "large", "counter": "discards"},
+        **{"device": "mlx5_0", "port": "1", "comm_name": "dp", "message_size": "96-97MB", "p2p_operation": "Send"},
+    }
+    targets = {dict(one.labels)["node"]: dict(one.labels)["instance"] for one in known if one.name == "node:nccl_gpus:count"}
+    present = {one.name for one in known}
+    for name in build.signals(site):
+        if name in present:
+            continue
+        names = [build.fill(label, site) for label in catalogue.SIGNAL_BY_NAME[name].labels]
+        wanted = list(itertools.chain.from_iterable(each.replace(" ", "").split(",") for each in names))
+        for place in places if {"node", "instance"} & set(wanted) else places[:1]:
+            values = {**words, **place, "instance": targets[place["node"]]}
+            labels = tuple(sorted((label, values.get(label, "x")) for label in wanted))
+            yield Series(name, labels, np.array([end]), np.array([0.5]))
+
+
+def store(data: Path, series: list[Series], start: float, end: float, recent: list[Series]) -> int:
+    """Blocks of two hours, ``recent`` in the last five minutes only; says how many samples that is."""
+    samples = 0
+    edges = np.arange(start - start % BLOCK, end + BLOCK, BLOCK)
+    for begin, stop in itertools.pairwise(edges):
+        times = np.arange(max(begin, start), min(stop, end + 1), STEP)
+        part = [drawn_out(one, times) for one in series] if len(times) else []
+        late = times[times > end - 300]
+        part += [drawn_out(one, late) for one in recent] if len(late) else []
+        if part:
+            make_blocks(data, part)
+            samples += sum(len(one.times) for one in part)
+    return samples
+
+
+class Browser:
+    """Opens boards on a time range and measures until the last byte of each answer; what it draws costs nothing."""
+
+    def __init__(self, server: Server, start: float, end: float) -> None:
+        self.server, self.start, self.end = server, start, end
+        self.step = STEP * max(1, round((end - start) / MOST_POINTS / STEP))
+        self.bytes = 0
+
+    def get(self, path: str, **parameters: str) -> bytes:
+        """The raw answer of Prometheus."""
+        url = f"{self.server._url}/api/v1/{path}"
+        body = urllib.parse.urlencode(parameters).encode()
+        with self.server._opener.open(urllib.request.Request(url, body), timeout=120) as answer:
+            text: bytes = answer.read()
+        self.bytes += len(text)
+        return text
+
+    def ask(self, expr: str, instant: bool = False) -> float:
+        """Seconds of one query."""
+        begin = time.perf_counter()
+        if instant:
+            self.get("query", query=expr, time=f"{self.end}")
+        else:
+            self.get("query_range", query=expr, start=f"{self.start}", end=f"{self.end}", step=f"{self.step}")
+        return time.perf_counter() - begin
+
+    def open(self, board: Board) -> dict[str, float]:
+        """Seconds of everything that the board asks, by place."""
+        values = variables.constants(board) | variables.macros(self.start, self.end, self.step, STEP)
+        taken: dict[str, float] = {}
+        for choice in variables.choices(board):
+            begin = time.perf_counter()
+            found = self.server.label_values(choice.label, variables.fill(choice.match, values) or None)
+            taken[f"variable {choice.name}"] = time.perf_counter() - begin
+            values[choice.name] = variables.pick(choice, found, "0".__eq__)
+        asked = [query for panel in board.panels for query in panel.queries]
+        asked += [query for query in board.queries if query.where.startswith("annotation")]
+        for query in asked:
+            seconds = self.ask(variables.fill(query.expr, values), _instant(query))
+            taken[query.where] = taken.get(query.where, 0.0) + seconds
+        return taken
+
+
+def _instant(query: Query) -> bool:
+    return bool(query.target.get("instant"))
+
+
+def template(job: str) -> list[str]:
+    """What the 20 panels of NVIDIA's template ask for one job (NVIDIA/nccl 2.30.7, its Grafana example)."""
+    operations = [("nccl_p2p", "p2p_operation", each) for each in ("Recv", "Send")]
+    operations += [("nccl", "collective", each) for each in ("ReduceScatter", "AllReduce", "AllGather")]
+    asked = []
+    for prefix, label, operation in operations:
+        time_series = f"{prefix}_exec_time_microseconds" if prefix == "nccl_p2p" else "nccl_collective_exec_time_microseconds"
+        for metric in (f"{prefix}_bus_bandwidth_gbs", time_series):
+            for shape, by in (('n_nodes="1"', "message_size, nranks"), ('n_nodes!="1"', "message_size, nranks, n_nodes")):
+                asked.append(f'avg by ({by}) ({metric}{{slurm_job_id="{job}", {label}="{operation}", {shape}}})')
+    return asked
+
+
+def main() -> None:
+    """Build the fleet, open every board, print what is slow and the ratio."""
+    hours = float(sys.argv[1]) if len(sys.argv) > 1 else 6.0
+    site = Site()
+    views = {slug: Board(json.loads(json.dumps(board))) for slug, board in build.bundle(site, ()).dashboards.items()}
+    raw = one_job()
+    end = float(max(one.times[-1] for one in raw)) - STEP
+    with tempfile.TemporaryDirectory() as folder:
+        recorded = settled(raw, build.signals(site), end, Path(folder))
+        recorded += made_up(site, recorded, end)
+        end += 6 * 3600 - end % BLOCK  # so that the blocks are whole
+        start = end - hours * 3600
+        fleet = [of_job(one, number) for number in range(JOBS) for one in recorded]
+        others = [of_job(one, number) for number in range(1, JOBS) for one in raw]
+        data = Path(folder) / "boards"
+        begin = time.perf_counter()
+        samples = store(data, [*raw, *fleet], start, end, others)
+        nccl = sum(one.name.startswith("nccl_") for one in raw)
+        print(f"{256 * JOBS} GPUs, {nccl} NCCL series of one job, {len(fleet)} recorded series of all, {hours:g} h:")
+        print(f"  {samples / 1e6:.1f} M samples, stored in {time.perf_counter() - begin:.0f} s", flush=True)
+        with Server(data, lookback=50) as server:
+            browser = Browser(server, start, end)
+            for board in views.values():  # the first reading comes from the disk
+                browser.open(board)
+            passes = [{slug: browser.open(board) for slug, board in views.items()} for _ in range(PASSES)]
+            vendor = [sum(browser.ask(expr) for expr in template("0")) for _ in range(PASSES)]
+            answered = sum(bool(server.query_range(expr, start, end, browser.step)) for expr in template("0"))
+    late = False
+    totals = {slug: statistics.median(sum(one[slug].values()) for one in passes) for slug in views}
+    for slug, total in totals.items():
+        late |= total > LIMIT
+        print(f"{total:7.3f} s  {slug}, {len(passes[0][slug])} panels, variables and annotations (at most {LIMIT:g} s)")
+        slowest = {where: statistics.median(one[slug][where] for one in passes) for where in passes[0][slug]}
+        for where, seconds in sorted(slowest.items(), key=lambda item: -item[1])[:4]:
+            print(f"         {seconds:6.3f} s  {where}")
+    reference = statistics.median(vendor)
+    print(f"{reference:7.3f} s  NVIDIA's template for one job, 20 panels, of which {answered} show data")
+    print(f"ratio {reference / totals['job']:.1f} (at least {LEAD:g})")
+    sys.exit(late or reference / totals["job"] < LEAD)
+
+
+if __name__ == "__main__":
+    main()
