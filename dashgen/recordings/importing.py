@@ -190,8 +190,8 @@ def save(folder: Path, recording: Recording, series: list[Series]) -> None:
 def check_writable(folder: Path) -> None:
     """Raise UserError when ``folder`` exists and holds something else than a recording."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise UserError(f"{folder}: is not a folder; choose another --out")
+        raise UserError(f"{folder}: is not a folder; choose another --output")
     if folder.is_dir():
         foreign = sorted({each.name for each in folder.iterdir()} - {STORY, SAMPLES})
         if foreign:
-            raise UserError(f"{folder}: holds {foreign[0]}, so it is not a recording; choose another --out")
+            raise UserError(f"{folder}: holds {foreign[0]}, so it is not a recording; choose another --output")
