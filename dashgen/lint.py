@@ -8,6 +8,7 @@ can be checked, however old or broken.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -42,6 +43,32 @@ def lint(dashboard: Json, known: Collection[str] | None = None) -> list[Finding]
 def render(found: Sequence[Finding], form: Format = "text") -> str:
     """Findings in a form of dashgen.findings, with what the rules stand for where it has a place for that."""
     return findings.render(found, form, {name: (rule.__doc__ or "").split("\n\n")[0] for name, rule in RULES.items()})
+
+
+def documentation() -> str:
+    """Every rule by its id, in Markdown: what is kept in dashgen/docs/lint.md."""
+    rules = "".join(f"\n## {name}\n\n{inspect.getdoc(rule)}\n" for name, rule in RULES.items())
+    return _INTRODUCTION + rules
+
+
+_INTRODUCTION = """<!-- SPDX-License-Identifier: Apache-2.0 -->
+# What dashgen lint finds
+
+`dashgen lint PATH...` reads Grafana dashboards as JSON, files or folders of them, whoever wrote them and however old
+they are, and says where they break or mislead. It exits with 1 when it finds anything.
+
+| `--format` | for |
+|---|---|
+| `text` | people: file, place, remedy, rule |
+| `json` | programs |
+| `sarif` | code scanning of GitHub and GitLab |
+| `github` | annotations of a pull request |
+
+Each rule says what is right; what it reports is where a dashboard does otherwise. Rules in doubt stay silent: a query
+that is not Prometheus', or that holds a variable where the rule needs a name, is left alone. Rules that share an id with
+[dashboard-linter](https://github.com/grafana/dashboard-linter) ask for the same as there. The two rules about unknown
+series and labels work only on dashgen's own boards, where it knows which there are.
+"""
 
 
 def _defaults(panel: PanelView) -> Json:
@@ -283,6 +310,14 @@ def target_rate_interval(board: Board) -> Iterator[Hit]:
                 yield query.where, "take rates over [$__rate_interval]"
 
 
+def target_counter_agg(board: Board) -> Iterator[Hit]:
+    """A counter is read as a rate or an increase: its height only says how long it has been counting."""
+    for query in (query for panel in board.panels for query in panel.queries):
+        if query.tree is not None:
+            for name in dict.fromkeys(promql.bare_counters(query.tree)):
+                yield query.where, f"read {name} through rate() or increase()"
+
+
 def legend_label_dropped(board: Board) -> Iterator[Hit]:
     """A legend shows labels that its query still has; the others come out empty and the lines look alike."""
     for panel in board.panels:
@@ -320,6 +355,16 @@ def unknown_series(board: Board) -> Iterator[Hit]:
         for name in dict.fromkeys(selector.name for selector in query.selectors):
             if name and name not in board.known and name not in _ALWAYS_KNOWN and name != promql.VARIABLE_NAME:
                 yield query.where, f"no rule or exporter has the series {name}"
+
+
+def unknown_label(board: Board) -> Iterator[Hit]:
+    """Queries choose by labels that their series have; checked where the caller knows which labels those are."""
+    for query in board.queries:
+        for selector in query.selectors:
+            if selector.name in board.labels:
+                for label in dict.fromkeys(each.label for each in selector.matchers):
+                    if label not in board.labels[selector.name]:
+                        yield query.where, f"{selector.name} has no label {label}"
 
 
 _ACROSS = re.compile(r"\bacross (?:\w+ )?domains\b|\bnetwork\b|\bRDMA\b|\bInfiniBand\b|\bRoCE\b", re.IGNORECASE)
@@ -391,7 +436,9 @@ RULES: Mapping[str, Rule] = {
     "duplicate-title": duplicate_title,
     "target-promql": target_promql,
     "target-rate-interval": target_rate_interval,
+    "target-counter-agg": target_counter_agg,
     "legend-label-dropped": legend_label_dropped,
     "unknown-series": unknown_series,
+    "unknown-label": unknown_label,
     "title-query-mismatch": title_query_mismatch,
 }

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,7 +73,8 @@ def _mark(name: str) -> str:
 
 
 _FIRST_NUMBER = 7_100_000_000_000
-_SELECTOR = _mark("selector")
+# A matcher, because the build parses the PromQL it makes.
+_SELECTOR = f'{_mark("selector")}="x"'
 
 _MARKS = re.compile(
     "|".join(
@@ -234,6 +235,8 @@ def _by_cluster(clustered: Any, single: Any) -> Any:
         return clustered
     if isinstance(clustered, str) and isinstance(single, str):
         return _pieces(clustered, single)
+    if isinstance(clustered, When) and isinstance(single, When) and clustered.condition == single.condition:
+        return When(clustered.condition, _by_cluster(clustered.value, single.value))
     if isinstance(clustered, Mapping) and isinstance(single, Mapping):
         both = {key: _by_cluster(item, single[key]) for key, item in clustered.items() if key in single}
         more = {key: When(_CLUSTERED, item) for key, item in clustered.items() if key not in single}
@@ -270,6 +273,9 @@ _SURE = 4  # tokens that have to agree before two texts are taken to run togethe
 
 def _pieces(clustered: str, single: str) -> Pieces | Either:
     """The two texts as one, with what only the first one has in conditions."""
+    if any(_SELECTOR in each and _mark("clusterLabel") in each for each in re.findall(r"\{[^{}]*\}", clustered)):
+        # Two neighbours that may each be missing: which comma goes with which is seen in the whole text only.
+        return Either(clustered, single)
     more, less = _TOKENS.findall(clustered), _TOKENS.findall(single)
     parts: list[str | Either] = []
     here, there = 0, 0
@@ -305,10 +311,12 @@ def sources(site: Site, build: Build, overlays: Sequence[str] = ()) -> dict[str,
         "words.libsonnet": HEADER + _WORDS,
         "rules.libsonnet": HEADER + _fields({"prometheusRules+": {"groups+": merged["recording"]}}),
         "alerts.libsonnet": HEADER
-        + _fields({
-            "prometheusAlerts+": {"groups+": Code(_alerts(merged["alerts"]))},
-            "alertmanager+": merged["alertmanager"],
-        }),
+        + _fields(
+            {
+                "prometheusAlerts+": {"groups+": Code(_alerts(merged["alerts"]))},
+                "alertmanager+": merged["alertmanager"],
+            }
+        ),
         "dashboards.libsonnet": HEADER
         + _fields({"dashboards+": merged["dashboards"]})
         + "+ {\n  grafanaDashboards+:: $.dashboards,\n  grafanaDashboardFolder:: $._config.folder,\n}\n",
@@ -344,7 +352,6 @@ def _alert_group(group: RuleGroup) -> dict[str, Any]:
 def _alert(rule: AlertRule) -> dict[str, Any]:
     """An alert whose tier is in ``t``."""
     data: dict[str, Any] = rule_data(rule)
-    url = _mark("grafanaURL")
     return {
         "alert": data["alert"],
         "expr": data["expr"],
@@ -352,13 +359,24 @@ def _alert(rule: AlertRule) -> dict[str, Any]:
         "keep_firing_for": When("t.keep_firing_for != ''", Code("t.keep_firing_for")),
         "labels": data["labels"] | {"severity": Code("t.severity"), "sensitivity": Code("c.sensitivity")},
         "annotations": {
-            "": Code(""),
-            **{key: text for key, text in data["annotations"].items() if url not in text},
-            **{key: Code("") for key in ()},
-        }
-        | {},
-        "linked": {key: text for key, text in data["annotations"].items() if url in text},
+            key: When(_WITH_URL, text) if _mark("grafanaURL") in text else text
+            for key, text in data["annotations"].items()
+        },
     }
+
+
+def _alerts(groups: Sequence[Mapping[str, Any]]) -> str:
+    """The groups of alerts, each alert made from what its tier asks; groups without alerts are left out."""
+    made = []
+    for group in groups:
+        rules = [
+            f"        w.alert({_text(rule['alert'])}, function(t) {_source(rule, 4)}),\n" for rule in group["rules"]
+        ]
+        made.append(
+            f"      {{\n        name: {_text(group['name'])},\n        interval: {_text(group['interval'])},\n"
+            f"        rules: std.flattenArrays([\n{''.join(rules)}        ]),\n      }},\n"
+        )
+    return f"std.filter(function(group) std.length(group.rules) > 0, [\n{''.join(made)}    ])"
 
 
 def _fields(fields: Mapping[str, Mapping[str, object]]) -> str:
@@ -372,3 +390,68 @@ def _fields(fields: Mapping[str, Mapping[str, object]]) -> str:
             f"  {field}:: {{\n    local c = $._config,\n    local w = (import 'words.libsonnet')(c),\n{members}  }},\n"
         )
     return f"{{\n{''.join(made)}}}\n"
+
+
+def _config(site: Site, shipped: Bundle) -> str:
+    """The defaults of ``_config``: the site's own settings."""
+    alerts: dict[str, dict[str, object]] = {}
+    for level, groups in shipped.alerts.items():
+        for rule in (rule for group in groups for rule in group.rules if isinstance(rule, AlertRule)):
+            tier = site.alert(catalogue.ALERT_BY_NAME[rule.alert]).tiers[level]
+            alerts.setdefault(rule.alert, {})[level.value] = {
+                "threshold": tier.threshold,
+                **tier.extra,
+                "for": rule.hold,
+                "keep_firing_for": rule.keep,
+                "severity": rule.labels["severity"],
+            }
+    values = [
+        ("selector", site.selector, "label matchers added to every NCCL series"),
+        ("jobLabel", site.labels.job, "the label that names the job"),
+        ("nodeLabel", site.labels.node, "the label that names the host"),
+        ("gpuLabel", site.labels.gpu, "the label that names the GPU within the host"),
+        ("instanceLabel", site.labels.instance, "the label of the scrape target"),
+        ("clusterLabel", site.labels.cluster or "", "set where one Prometheus holds several clusters"),
+        ("fabric", site.fabric, "the word for the link within a domain"),
+        ("sensitivity", site.sensitivity.value, "which pack of alerts: low, medium or high"),
+        ("runbookURLPattern", site.runbook_url, "{alert} or %s becomes the alert's name"),
+        ("grafanaURL", site.grafana.url, "Grafana's address; alerts then link to boards"),
+        ("uidPrefix", site.grafana.uid_prefix, "uids of dashboards begin with it"),
+        ("titlePrefix", site.grafana.title_prefix, "titles of dashboards begin with it"),
+        ("tags", list(site.grafana.tags), "tags of dashboards"),
+        ("folder", site.grafana.folder, "the folder of the dashboards"),
+        ("alerts", alerts, "what each tier asks of an alert; a tier that is missing does not have the alert"),
+    ]
+    lines = [f"    // {about}\n    {name}: {_plain(value)},\n" for name, value, about in values]
+    return f"{{\n  _config+:: {{\n{''.join(lines)}  }},\n}}\n"
+
+
+def _plain(value: object) -> str:
+    """Data without marks."""
+    return json.dumps(value, indent=2, ensure_ascii=False).replace("\n", "\n    ")
+
+
+_WORDS = """\
+// What the texts of the mixin are put together from. Numbers are formatted, because plain conversion writes 0.1 with
+// seventeen digits.
+function(c) {
+  jobLabel: c.jobLabel,
+  nodeLabel: c.nodeLabel,
+  gpuLabel: c.gpuLabel,
+  instanceLabel: c.instanceLabel,
+  clusterLabel: c.clusterLabel,
+  fabric: c.fabric,
+  uidPrefix: c.uidPrefix,
+  titlePrefix: c.titlePrefix,
+  grafanaURL: std.rstripChars(c.grafanaURL, '/'),
+  selector(before, after): if c.selector == '' then '' else before + c.selector + after,
+  runbook(name): std.strReplace(std.strReplace(c.runbookURLPattern, '{alert}', name), '%s', name),
+  number(value):
+    if std.isString(value) then value
+    else if value == std.floor(value) then '%d' % value
+    else '%.15g' % value,
+  alert(name, rule):
+    local tiers = std.get(c.alerts, name, {});
+    if std.objectHas(tiers, c.sensitivity) then [rule(tiers[c.sensitivity])] else [],
+}
+"""

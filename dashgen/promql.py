@@ -230,6 +230,31 @@ _LABELS: dict[type, Callable[[Tree, Known], Labels]] = {
 }
 
 
+_RATES = frozenset({"rate", "irate", "increase", "resets", "changes"})
+_COUNTING = frozenset({"count", "group", "count_values"})
+_PRESENCE = frozenset({"absent", "timestamp", "absent_over_time", "present_over_time", "count_over_time"})
+
+
+def bare_counters(tree: Tree) -> Iterator[str]:
+    """Counters whose height an expression reads, by name: neither as a rate nor merely as being there."""
+    if isinstance(tree, ast.VectorSelector):
+        name = _selector(tree).name
+        yield from [name] * name.endswith("_total")
+    elif isinstance(tree, ast.MatrixSelector):
+        yield from bare_counters(tree.vector_selector)
+    elif isinstance(tree, ast.Call):
+        inner = () if tree.func.name in _RATES | _PRESENCE else tree.args
+        yield from (name for each in inner for name in bare_counters(each))
+    elif isinstance(tree, ast.AggregateExpr):
+        yield from () if str(tree.op) in _COUNTING else bare_counters(tree.expr)
+    elif isinstance(tree, ast.BinaryExpr):
+        # The right side of a set operation only says which series stay.
+        sides = (tree.lhs,) if str(tree.op) in ("and", "unless") else (tree.lhs, tree.rhs)
+        yield from (name for each in sides for name in bare_counters(each))
+    elif isinstance(tree, ast.ParenExpr | ast.UnaryExpr | ast.SubqueryExpr):
+        yield from bare_counters(tree.expr)
+
+
 def rate_windows(tree: Tree) -> Iterator[timedelta]:
     """The windows over which an expression takes rates."""
     for node in nodes(tree):

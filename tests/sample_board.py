@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One board with a panel of every type, as the catalogue would define it."""
 
-from dashgen.model import Dashboard, Panel, Query, Row, Unit, Variable
+from dashgen.model import Annotation, Dashboard, Panel, Query, Row, Unit, Variable
 
 JOB = 'slurm_job_id=~"$job"'
 BANDWIDTH = Query(expr=f"job:nccl_bandwidth:best{{{JOB}}}", legend="{{transport}}")
@@ -85,6 +85,20 @@ DETAILS = (
         steps=((None, "bad"), (100, "ok")),
         links={"Open": "/d/dashgen-nccl-job?${__url_time_range}&var-job=${__data.fields.slurm_job_id}"},
     ),
+    Panel(
+        title="Jobs over time",
+        description="One line per job.",
+        type="table",
+        unit=Unit.GBPS,
+        queries=(
+            Query(expr=f"max by (slurm_job_id) (job:nccl_bandwidth:best{{{JOB}}})"),
+            Query(expr=f"max by (slurm_job_id) (job:nccl_degraded:now{{{JOB}}})"),
+        ),
+        columns={"slurm_job_id": "Job", "Value": "Bandwidth", "Value #B": "Degraded"},
+        column_units={"Value #B": Unit.BOOL},
+        trend=True,
+        order="-Bandwidth",
+    ),
 )
 
 BOARD = Dashboard(
@@ -101,8 +115,21 @@ BOARD = Dashboard(
         ),
     ),
     variables=(Variable(name="job", label="slurm_job_id", series="job:nccl_bandwidth:best", title="Job"),),
+    annotations=(
+        Annotation(
+            title="Alerts",
+            expr=f'ALERTS{{alertstate="firing",{JOB}}}',
+            heading="{{alertname}}",
+            text="{{slurm_job_id}}",
+            role="bad",
+        ),
+    ),
 )
 
 OTHER = Dashboard(slug="fleet", title="Fleet", question="Which job is slow?", rows=(), variables=())
 
-SERIES = {"job:nccl_bandwidth:best", "job:nccl_degraded:now", "gpu:nccl_ratio:now"}
+SERIES = {
+    "job:nccl_bandwidth:best": ("slurm_job_id", "transport"),
+    "job:nccl_degraded:now": ("slurm_job_id",),
+    "gpu:nccl_ratio:now": ("slurm_job_id", "node", "gpu"),
+}

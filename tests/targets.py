@@ -62,7 +62,9 @@ def managed_groups(name: str, site: Site) -> dict[str, Json]:
     else:
         main = json.loads(files["terraform/main.tf.json"])
         groups = [_from_terraform(group) for group in main["resource"]["grafana_rule_group"].values()]
-    return by_name([{"name": g["name"], "interval": g["interval"], "rules": [*map(_unmanaged, g["rules"])]} for g in groups])
+    return by_name(
+        [{"name": g["name"], "interval": g["interval"], "rules": [*map(_unmanaged, g["rules"])]} for g in groups]
+    )
 
 
 def _unmanaged(rule: Json) -> Json:

@@ -4,16 +4,15 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
 import pytest
+from grafana_models import misread, units
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_board import BOARD, OTHER
@@ -72,52 +71,13 @@ def one_panel(**fields: Any) -> dict[str, Any]:
 
 # What Grafana's own models make of it.
 
-# The models fill in these defaults. They would also drop, without a word, any key they do not know.
-DEFAULTS_OF_THE_MODELS = re.compile(
-    r"\.annotations\.list\.(placement|builtIn)"
-    r"|\.links\.placement"
-    r"|(\.panels)+\.(repeatDirection|transparent)"
-    r"|(\.panels)+\.fieldConfig\.defaults\.links\.(asDropdown|icon|includeVars|keepTime|placement|tags|tooltip|type)"
-    r"|(\.panels)+\.fieldConfig\.defaults\.custom\.inspect"
-    r"|(\.panels)+\.options\.(footer|frameIndex|showTypeIcons|selectionMode|perPage)"
-    r"|\.templating\.list\.(auto|auto_count|auto_min|skipUrlSync|allowCustomValue)"
-    r"|\.templating\.list\.current\.(text|value)"
-)
-
-
-def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
-    if isinstance(before, dict) and isinstance(after, dict):
-        for key in sorted(before.keys() | after.keys()):
-            if key in before and key in after:
-                yield from differences(before[key], after[key], f"{path}.{key}")
-            else:
-                yield f"{'lost' if key in before else 'added'} {path}.{key}"
-    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        for one, two in zip(before, after, strict=True):
-            yield from differences(one, two, path)
-    elif before != after:
-        yield f"changed {path}: {before} to {after}"
-
-
 def test_grafanas_models_read_every_key_and_add_only_known_defaults() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # they would rather have v2, which files cannot carry yet
-        from grafana_foundation_sdk.cog.encoder import JSONEncoder
-        from grafana_foundation_sdk.cog.plugins import register_default_plugins
-        from grafana_foundation_sdk.models.dashboard import Dashboard as Model
-
-        register_default_plugins()
-        back = json.loads(json.dumps(Model.from_json(JSON), cls=JSONEncoder))
-    found = list(differences(JSON, back))
-    assert [each for each in found if not each.startswith("added ")] == []
-    assert [each for each in found if not DEFAULTS_OF_THE_MODELS.fullmatch(each.removeprefix("added "))] == []
+    assert misread(JSON) == []
 
 
 @pytest.mark.parametrize("unit", Unit)
 def test_grafana_knows_the_unit(unit: Unit) -> None:
-    from grafana_foundation_sdk.models import units
-
-    assert unit.value in {value for name, value in vars(units).items() if not name.startswith("_")}
+    assert unit.value in units()
 
 
 # The modernised whole.
@@ -194,7 +154,7 @@ def test_ids_are_unique_and_in_reading_order() -> None:
 
 def test_a_collapsed_row_holds_its_panels_and_takes_one_line() -> None:
     row, after = panel("Details"), panel("After the fold")
-    assert [each["title"] for each in row["panels"]] == ["Slowest GPUs", "Jobs"]
+    assert [each["title"] for each in row["panels"]] == ["Slowest GPUs", "Jobs", "Jobs over time"]
     assert after["gridPos"]["y"] == row["gridPos"]["y"] + 1
     assert all(each["gridPos"]["y"] > row["gridPos"]["y"] for each in row["panels"])
 
@@ -229,11 +189,15 @@ def test_a_board_links_to_the_others_with_time_and_variables() -> None:
     assert (link["url"], link["includeVars"], link["keepTime"]) == ("/d/dashgen-nccl-fleet", True, True)
 
 
-def test_alerts_are_drawn_for_the_chosen_jobs_and_for_all_where_there_is_no_choice() -> None:
+def test_an_annotation_is_drawn_in_its_colour_as_often_as_the_dumps_come() -> None:
     own = JSON["annotations"]["list"][1]
-    assert own["target"]["expr"] == 'ALERTS{alertname=~"Nccl.+",alertstate="firing",slurm_job_id=~"$job"}'
-    other: dict[str, Any] = grafana.dashboard(OTHER, STYLE)
-    assert other["annotations"]["list"][1]["target"]["expr"] == 'ALERTS{alertname=~"Nccl.+",alertstate="firing"}'
+    assert (own["name"], own["iconColor"]) == ("Alerts", grafana.PALETTE["bad"])
+    assert own["target"]["expr"] == 'ALERTS{alertstate="firing",slurm_job_id=~"$job"}'
+    assert own["target"]["interval"] == STYLE.min_interval
+
+
+def test_the_number_of_a_panel_is_known_before_it_is_drawn() -> None:
+    assert grafana.panel_ids(BOARD) == {each["title"]: each["id"] for each in panels(JSON) if each["type"] != "row"}
 
 
 def test_a_variable_with_several_values_starts_with_all_and_one_with_a_single_value_does_not() -> None:
@@ -318,6 +282,37 @@ def test_a_table_joins_its_queries_and_shows_the_listed_columns_in_order() -> No
     assert overrides["Bandwidth"][0]["value"] == {"type": "color-background", "mode": "basic"}
     assert overrides["Job"][0]["id"] == "links"
     assert {(each["format"], each["instant"]) for each in table["targets"]} == {("table", True)}
+
+
+def test_a_table_of_curves_asks_for_time_series_and_turns_each_into_a_cell() -> None:
+    table = panel("Jobs over time")
+    assert [each["id"] for each in table["transformations"]] == [
+        "timeSeriesTable",
+        "filterFieldsByName",
+        "merge",
+        "organize",
+    ]
+    assert {(each["format"], each["instant"]) for each in table["targets"]} == {("time_series", False)}
+    assert table["transformations"][-1]["options"]["renameByName"] == {
+        "slurm_job_id": "Job",
+        "Trend #A": "Bandwidth",
+        "Trend #B": "Degraded",
+    }
+    cells = {
+        each["matcher"]["options"]: item["value"]["type"]
+        for each in table["fieldConfig"]["overrides"]
+        for item in each["properties"]
+        if item["id"] == "custom.cellOptions"
+    }
+    assert cells == {"Bandwidth": "sparkline", "Degraded": "sparkline"}
+    assert table["options"]["sortBy"] == [{"displayName": "Bandwidth", "desc": True}]
+
+
+def test_a_line_to_compare_with_is_dashed() -> None:
+    made = one_panel(queries=(Query(expr="up", legend="{{a}}"), Query(expr="up", legend="usual {{a}}")))
+    (override,) = made["fieldConfig"]["overrides"]
+    assert override["matcher"] == {"id": "byRegexp", "options": "/^usual\\b/"}
+    assert {"id": "custom.lineStyle", "value": {"fill": "dash", "dash": [6, 6]}} in override["properties"]
 
 
 def test_the_value_of_a_single_query_has_no_letter() -> None:

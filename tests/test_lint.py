@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_board import BOARD, OTHER, SERIES
 
+import dashgen
 from dashgen import grafana
 from dashgen.findings import Finding
-from dashgen.lint import RULES, lint, render
-from dashgen.promql import labels, names, parse, selectors
+from dashgen.lint import RULES, documentation, lint, render
+from dashgen.promql import bare_counters, labels, names, parse, selectors
 
 Json = dict[str, Any]
 CLEAN: Json = json.loads(grafana.text(grafana.dashboard(BOARD, grafana.Style(), [BOARD, OTHER])))
@@ -119,6 +122,15 @@ def misspelt_series(board: Json) -> None:
     expr(board, "job:nccl_bandwith:best")
 
 
+def foreign_label(board: Json) -> None:
+    expr(board, 'job:nccl_bandwidth:best{host=~"$job"}')
+
+
+def bare_counter(board: Json) -> None:
+    expr(board, "sum by (slurm_job_id, transport) (ALERTS_total)")
+    del curve(board)["targets"][0]["legendFormat"]
+    del curve(board)["fieldConfig"]["defaults"]["links"]
+
 def wrong_title(board: Json) -> None:
     curve(board)["title"] = "Bandwidth across domains"
     expr(board, 'up{transport="nvlink"}')
@@ -143,8 +155,10 @@ FAULTS: dict[str, Callable[[Json], None]] = {
     "duplicate-title": same_title,
     "target-promql": broken_query,
     "target-rate-interval": fixed_window,
+    "target-counter-agg": bare_counter,
     "legend-label-dropped": empty_legend,
     "unknown-series": misspelt_series,
+    "unknown-label": foreign_label,
     "title-query-mismatch": wrong_title,
 }
 
@@ -152,6 +166,12 @@ FAULTS: dict[str, Callable[[Json], None]] = {
 def test_every_rule_has_a_fault_and_a_documentation() -> None:
     assert set(FAULTS) == set(RULES)
     assert all(rule.__doc__ for rule in RULES.values())
+
+
+def test_the_page_about_the_rules_is_what_the_rules_say_of_themselves() -> None:
+    page = (Path(dashgen.__file__).parent / "docs" / "lint.md").read_text(encoding="utf-8")
+    assert page == documentation(), "write dashgen.lint.documentation() to dashgen/docs/lint.md"
+    assert re.findall("^## (.+)$", page, re.MULTILINE) == list(RULES)
 
 
 @pytest.mark.parametrize("rule", FAULTS)
@@ -292,6 +312,19 @@ def test_any_window_that_grafana_fills_in_is_a_good_one(window: str) -> None:
     board = deepcopy(CLEAN)
     expr(board, f"rate(up[{window}]) / max_over_time(up[{window}:$__interval])")
     assert lint(board) == []
+
+
+@pytest.mark.parametrize(
+    "promql",
+    ["sum(increase(up_total[$__range]))", "count(up_total)", "up and on (a) up_total", "rate(up_total[$__rate_interval])"],
+)
+def test_a_counter_may_be_counted_and_read_as_a_rate(promql: str) -> None:
+    assert list(bare_counters(parse(promql))) == []
+
+
+@pytest.mark.parametrize("promql", ["up_total", "max by (a) (up_total) > 3", "max_over_time(up_total[1h])", "-up_total"])
+def test_the_height_of_a_counter_is_found_wherever_it_is_read(promql: str) -> None:
+    assert list(bare_counters(parse(promql))) == ["up_total"]
 
 
 def test_queries_of_other_data_sources_are_left_alone() -> None:

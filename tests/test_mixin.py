@@ -174,7 +174,9 @@ def test_no_mark_is_left_in_the_mixin() -> None:
 def test_every_tier_is_in_one_mixin() -> None:
     files = render("mixin", config.Site())
     packs = {
-        level: evaluate(files, f"((import 'mixin/mixin.libsonnet') + {{_config+:: {{sensitivity: '{level}'}}}}).prometheusAlerts")
+        level: evaluate(
+            files, f"((import 'mixin/mixin.libsonnet') + {{_config+:: {{sensitivity: '{level}'}}}}).prometheusAlerts"
+        )
         for level in Sensitivity
     }
     counts = [sum(len(group["rules"]) for group in packs[level]["groups"]) for level in Sensitivity]

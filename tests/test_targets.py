@@ -98,7 +98,9 @@ def test_a_folder_that_is_applied_as_a_whole_has_the_alerts_of_one_tier(target: 
     low = replace(build.bundle(site("defaults"), [Sensitivity.LOW]))
     text = "".join(TARGETS[target].render(low, site("defaults")).values())
     assert set(re.findall(r'"?sensitivity"?: "?(\w+)', text)) == {"low"}
-    assert set(re.findall(r'"?sensitivity"?: "?(\w+)', "".join(render(target, site("defaults")).values()))) == {"medium"}
+    assert set(re.findall(r'"?sensitivity"?: "?(\w+)', "".join(render(target, site("defaults")).values()))) == {
+        "medium"
+    }
 
 
 # Programs that read them.
@@ -331,7 +333,9 @@ def test_a_site_names_labels_and_selects_its_objects() -> None:
     assert board["spec"]["instanceSelector"] == {"matchLabels": {"grafana": "main"}}
     namespaces = [each["namespace"] for each in documents(render("mimir", wanted))]
     assert namespaces == ["hpc-recording", "hpc-alerts"]
-    assert all(group["source_tenants"] == ["x"] for each in documents(render("mimir", wanted)) for group in each["groups"])
+    assert all(
+        group["source_tenants"] == ["x"] for each in documents(render("mimir", wanted)) for group in each["groups"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -424,7 +428,10 @@ def test_the_validator_finds_what_grafana_would_refuse(change: str, says: str) -
     [
         ("{{ $labels.node }}: {{ $value | humanize }}", "{{ .Labels.node }}: {{ .Values.A.Value | humanize }}"),
         ('{{ if eq $labels.a "b" }}x{{ end }}', '{{ if eq .Labels.a "b" }}x{{ end }}'),
-        ("{{ with $labels.a }}{{ . }}{{ end }} {{ $labels.b }}", "{{ with .Labels.a }}{{ . }}{{ end }} {{ .Labels.b }}"),
+        (
+            "{{ with $labels.a }}{{ . }}{{ end }} {{ $labels.b }}",
+            "{{ with .Labels.a }}{{ . }}{{ end }} {{ .Labels.b }}",
+        ),
         ("costs 5$", 'costs 5{{ "\\x24" }}'),
     ],
 )
@@ -432,7 +439,9 @@ def test_templates_are_written_without_a_dollar(prometheus: str, grafana: str) -
     assert grafana_rules.template(prometheus, "here") == grafana
 
 
-@pytest.mark.parametrize("text", ["{{ with $labels.a }}{{ $labels.b }}{{ end }}", "{{ $x := 1 }}", "{{ range query }}{{ $value }}"])
+@pytest.mark.parametrize(
+    "text", ["{{ with $labels.a }}{{ $labels.b }}{{ end }}", "{{ $x := 1 }}", "{{ range query }}{{ $value }}"]
+)
 def test_a_template_that_grafana_would_read_otherwise_is_an_error(text: str) -> None:
     with pytest.raises(UserError, match="here: Grafana-managed rules cannot say"):
         grafana_rules.template(text, "here")
@@ -481,11 +490,15 @@ def test_the_compose_example_mounts_what_a_build_writes_and_prometheus_takes_its
         if source.startswith("./") and source != "./textfile":
             assert (tmp_path / source).exists(), source
             inside[target] = tmp_path / source
-    provider = yaml.safe_load((tmp_path / "dashboards/provisioning/dashboards/dashgen.yaml").read_text())["providers"][0]
+    provider = yaml.safe_load((tmp_path / "dashboards/provisioning/dashboards/dashgen.yaml").read_text())["providers"][
+        0
+    ]
     assert provider["options"]["path"] in inside
     prometheus = yaml.safe_load(stack["configs"]["prometheus"]["content"])
     assert prometheus["rule_files"] == ["/etc/prometheus/rules/*.yaml"]
-    prometheus["rule_files"] = [str(path) for target, path in inside.items() if target.startswith("/etc/prometheus/rules")]
+    prometheus["rule_files"] = [
+        str(path) for target, path in inside.items() if target.startswith("/etc/prometheus/rules")
+    ]
     (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(prometheus))
     assert "2 rule files found" in run(tool("promtool"), "check", "config", str(tmp_path / "prometheus.yml"))
     source = yaml.safe_load(stack["configs"]["datasources"]["content"])["datasources"][0]

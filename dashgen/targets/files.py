@@ -62,6 +62,12 @@ def _source() -> dict[str, object]:
     return {
         "apiVersion": 1,
         "datasources": [
-            {"name": "Prometheus", "type": "prometheus", "access": "proxy", "url": "http://localhost:9090", "isDefault": True}
+            {
+                "name": "Prometheus",
+                "type": "prometheus",
+                "access": "proxy",
+                "url": "http://localhost:9090",
+                "isDefault": True,
+            }
         ],
     }

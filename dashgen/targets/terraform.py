@@ -28,11 +28,7 @@ def render(bundle: Bundle, site: Site) -> dict[str, str]:
         _name(slug): {"folder": _FOLDER, "config_json": f'${{file("${{path.module}}/dashboards/{slug}.json")}}'}
         for slug in bundle.dashboards
     }
-    groups = {
-        _name(group.name): _group(group, bundle, site)
-        for pack in packs(bundle, site)
-        for group in pack.groups
-    }
+    groups = {_name(group.name): _group(group, bundle, site) for pack in packs(bundle, site) for group in pack.groups}
     main = {
         "//": GENERATED,
         "terraform": {"required_providers": {"grafana": {"source": "grafana/grafana"}}},
