@@ -298,16 +298,31 @@ def alertmanager(site: Site) -> dict[str, object]:
     }
 
 
-def _fit(panels: Iterable[Panel], site: Site) -> Iterator[Panel]:
+def _silent(site: Site) -> frozenset[str]:
+    """Signals that cannot have a value here, because nothing that they are made of can."""
+    reads = {name: promql.names(expr) - {name} for name, expr in signals(site).items()}
+    silent = frozenset(catalogue.SIGNAL_BY_NAME)
+    while alive := [name for name in silent if reads.get(name, silent) - silent]:
+        silent -= frozenset(alive)
+    return silent
+
+
+def _speechless(expr: str, silent: frozenset[str]) -> bool:
+    reads = promql.names(expr)
+    return bool(reads) and reads <= silent
+
+
+def _fit(panels: Iterable[Panel], site: Site, silent: frozenset[str]) -> Iterator[Panel]:
     """Panels that the site can fill, with its names in them."""
     enabled = site.sources()
     for panel in panels:
         if panel.companion and panel.companion not in enabled:
             continue
-        yield replace(
+        fitted = replace(
             panel,
             title=fill(panel.title, site),
             description=fill(panel.description, site),
+            interval=fill(panel.interval, site),
             queries=tuple(
                 replace(query, expr=fill(query.expr, site), legend=fill(query.legend, site))
                 for query in panel.queries
@@ -317,6 +332,9 @@ def _fit(panels: Iterable[Panel], site: Site) -> Iterator[Panel]:
             column_units={fill(name, site): unit for name, unit in panel.column_units.items()},
             links={title: fill(url, site, _link_words(site)) for title, url in panel.links.items()},
         )
+        queries = tuple(query for query in fitted.queries if not _speechless(query.expr, silent))
+        if queries or not panel.queries:
+            yield replace(fitted, queries=queries)
 
 
 def _link_words(site: Site) -> dict[str, str]:
@@ -326,10 +344,10 @@ def _link_words(site: Site) -> dict[str, str]:
     return {"uid": site.grafana.uid_prefix, "chosen": chosen}
 
 
-def board(template: Dashboard, site: Site) -> Dashboard:
-    """A dashboard as this site sees it."""
+def board(template: Dashboard, site: Site, silent: frozenset[str]) -> Dashboard:
+    """A dashboard as this site sees it, without what reads only ``silent`` signals."""
     rows = tuple(
-        replace(row, title=fill(row.title, site), panels=tuple(_fit(row.panels, site))) for row in template.rows
+        replace(row, title=fill(row.title, site), panels=tuple(_fit(row.panels, site, silent))) for row in template.rows
     )
     variables = tuple(
         replace(variable, label=fill(variable.label, site), series=fill(variable.series, site))
@@ -349,7 +367,8 @@ def board(template: Dashboard, site: Site) -> Dashboard:
 
 def dashboards(site: Site) -> tuple[Dashboard, ...]:
     """Every dashboard as this site sees it."""
-    return tuple(board(template, site) for template in boards.templates(site.sensitivity))
+    silent = _silent(site)
+    return tuple(board(template, site, silent) for template in boards.templates(site.sensitivity))
 
 
 def bundle(site: Site, sensitivities: Iterable[Sensitivity] = tuple(Sensitivity)) -> Bundle:

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import yaml
 
@@ -20,7 +20,8 @@ from dashgen.output import Change
 from dashgen.targets.packs import seconds
 
 Json = Mapping[str, Any]
-Verdict = Literal["added", "removed", "stricter", "laxer", "changed", "reworded"]
+# In the order in which a reviewer wants to hear of them.
+Verdict = Literal["stricter", "laxer", "added", "removed", "changed", "reworded"]
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NAMED = 3  # names that a line of the summary gives
@@ -150,7 +151,8 @@ def _alerts(before: Mapping[tuple[str, str], Json], after: Mapping[tuple[str, st
     names: dict[tuple[Verdict, tuple[str, ...]], list[str]] = {}
     for (verdict, name), packs in tiers.items():
         names.setdefault((verdict, tuple(sorted(packs, key=_rank))), []).append(name)
-    for (verdict, where), found in names.items():
+    order = get_args(Verdict)
+    for (verdict, where), found in sorted(names.items(), key=lambda item: order.index(item[0][0])):
         place = f" in {_listed(where)}" if any(where) else ""
         yield f"{_counted(len(found), 'alert')} {verdict}{place} ({_few(found)})"
 

@@ -214,7 +214,7 @@ class Panel:
 
     ``width`` and ``height`` are Grafana grid units (24 columns). ``steps`` are threshold steps as (value, colour
     role), where None is the base. ``states`` name the values of a state timeline. ``companion`` names the optional
-    source without which the panel is empty. A table with ``trend`` shows values as small curves; ``order`` is the
+    source without which the panel is empty. ``interval`` is the least distance of two points, by default a dump. A table with ``trend`` shows values as small curves; ``order`` is the
     title of the column that it is sorted by, with a minus in front for the largest on top.
     """
 
@@ -235,6 +235,7 @@ class Panel:
     links: Mapping[str, str] = field(default_factory=dict)
     companion: str = ""
     no_value: str = "no data"
+    interval: str = ""
     trend: bool = False
     order: str = ""
 

@@ -90,7 +90,7 @@ def _target(panel: Panel, index: int, style: Style) -> core.Target:
         legendFormat=query.legend or "__auto",
         format="table" if table else "time_series",
         instant=query.instant or table,
-        interval=style.min_interval,
+        interval=panel.interval or style.min_interval,
         refId=string.ascii_uppercase[index],
         datasource=style.source,
     )

@@ -132,4 +132,5 @@ SERIES = {
     "job:nccl_bandwidth:best": ("slurm_job_id", "transport"),
     "job:nccl_degraded:now": ("slurm_job_id",),
     "gpu:nccl_ratio:now": ("slurm_job_id", "node", "gpu"),
+    "nccl_collectives_total": ("slurm_job_id", "transport", "node", "gpu"),
 }

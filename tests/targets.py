@@ -16,14 +16,22 @@ import yaml
 
 from dashgen import build
 from dashgen.config import Site
+from dashgen.model import Bundle
 from dashgen.targets import TARGETS
 
 Json = dict[str, Any]
 Files = Mapping[str, str]
 
 
+_BUILDS: dict[str, Bundle] = {}
+
+
 def render(name: str, site: Site) -> dict[str, str]:
-    return TARGETS[name].render(build.bundle(site), site)
+    """What a target writes; a site is built once."""
+    key = site.model_dump_json()
+    if key not in _BUILDS:
+        _BUILDS[key] = build.bundle(site)
+    return TARGETS[name].render(_BUILDS[key], site)
 
 
 def documents(files: Files, kind: str = "") -> Iterator[Json]:

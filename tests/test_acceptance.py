@@ -175,7 +175,9 @@ def test_updating_keeps_comments_and_other_values(tmp_path: Path) -> None:
     path.write_text(WRITTEN, encoding="utf-8")
     done = CliRunner().invoke(app, ["baseline", str(SAMPLES / "several.txt"), "--update", str(path)])
     assert (done.exit_code, done.stdout) == (0, f"{path}: 2 accepted values\n")
-    assert path.read_text(encoding="utf-8").replace("\n\n", "\n") == """\
+    assert (
+        path.read_text(encoding="utf-8").replace("\n\n", "\n")
+        == """\
 # our site
 dump_interval: 60s  # slow disks
 acceptance:
@@ -189,6 +191,7 @@ acceptance:
 grafana:
   folder: GPU
 """
+    )
     again = CliRunner().invoke(app, ["baseline", str(SAMPLES / "several.txt"), "--update", str(path)])
     assert again.exit_code == 0
     assert config.load(path).acceptance["AllReduce"]["nvlink"] == {"small": 1, "large": 441.3}

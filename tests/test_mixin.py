@@ -51,7 +51,8 @@ CASES: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
     "tier high": ({"sensitivity": "low"}, "{ sensitivity: 'high' }", {"sensitivity": "high"}),
     "looks": (
         {},
-        "{ tags: ['a', 'b'], uidPrefix: 'my-', titlePrefix: 'GPU: ', fabric: 'xGMI', grafanaURL: 'https://g/', folder: 'F' }",
+        """{ tags: ['a', 'b'], uidPrefix: 'my-', titlePrefix: 'GPU: ', fabric: 'xGMI', grafanaURL: 'https://g/',
+             folder: 'F' }""",
         {
             "grafana": {
                 "tags": ["a", "b"],

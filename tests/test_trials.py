@@ -243,6 +243,7 @@ def incident(**changes: object) -> Incident:
         "located": None,
         "blamed": 0,
         "pages": 1,
+        "episodes": 1,
     }
     return Incident(**{**data, **changes})  # type: ignore[arg-type]
 

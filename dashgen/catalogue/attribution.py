@@ -28,36 +28,35 @@ SIGNALS = (
 or on (<job>, transport)
 label_replace(
   (job:nccl_degraded:depth and job:nccl_degraded:bool == 1)
-  and on (<job>) avg_over_time(job:nccl_late:min[<3 dumps - 1s>]) < 0.8
-  and on (<job>) count_over_time(job:nccl_late:min[<3 dumps - 1s>]) >= 3
-  and on (<job>) job:nccl_skew_growth:ratio > 1.15,
+  and on (<job>) job:nccl_late:min < 0.88
+  and on (<job>) job:nccl_skew_growth:ratio > 1.08,
   "suspect", "straggler", "", ""
 )
 or on (<job>, transport)
 label_replace(
   (job:nccl_degraded:depth{transport!="nvlink"} and job:nccl_degraded:bool == 1)
   unless on (<job>) job:nccl_degraded:bool{transport="nvlink"} == 1
-  unless on (<job>) (job:nccl_late:min < 0.8 and job:nccl_skew_growth:ratio > 1.15),
+  unless on (<job>) (job:nccl_late_soon:min < 0.85 and job:nccl_skew_growth:ratio > 1.08),
   "suspect", "network", "", ""
 )
 or on (<job>, transport)
 label_replace(
   (job:nccl_degraded:depth{transport="nvlink"} and job:nccl_degraded:bool == 1)
   unless on (<job>) job:nccl_degraded:bool{transport!="nvlink"} == 1
-  unless on (<job>) (job:nccl_late:min < 0.8 and job:nccl_skew_growth:ratio > 1.15),
+  unless on (<job>) (job:nccl_late_soon:min < 0.85 and job:nccl_skew_growth:ratio > 1.08),
   "suspect", "nvlink", "", ""
 )
 or on (<job>, transport)
 label_replace(
   (job:nccl_degraded:depth and job:nccl_degraded:bool == 1)
   and on (<job>) job:nccl_skew_growth:ratio > 1.3
-  unless on (<job>) job:nccl_late:min < 0.8,
+  unless on (<job>) job:nccl_late_soon:min < 0.85,
   "suspect", "straggler", "", ""
 )
 or on (<job>, transport)
 label_replace(
   (job:nccl_degraded:depth and job:nccl_degraded:bool == 1)
-  unless on (<job>) job:nccl_late:min < 0.8,
+  unless on (<job>) job:nccl_late_soon:min < 0.85,
   "suspect", "unknown", "", ""
 )""",
         unit=Unit.RATIO,
@@ -76,12 +75,12 @@ job:nccl_window:depth
 or
 label_replace(
   (
-    (1 - 1 / (min_over_time(job:nccl_tail_growth:ratio{transport="network"}[<3 dumps - 1s>]) > 1.15))
+    1 - 1 / (min_over_time(job:nccl_tail_growth:ratio{transport="network"}[<3 dumps - 1s>]) > 1.2)
     or on (<job>)
-    (1 - 1 / (min_over_time(job:nccl_tail_growth:ratio{transport="mixed"}[<3 dumps - 1s>]) > 1.15))
+    1 - 1 / (min_over_time(job:nccl_tail_growth:ratio{transport="mixed"}[<3 dumps - 1s>]) > 1.2)
   )
-  and on (<job>) job:training_throughput_loss:ratio > 0.05
-  unless on (<job>) job:nccl_late:min < 0.8
+  unless on (<job>) job:training_throughput_loss:ratio <= 0.05
+  unless on (<job>) job:nccl_late_soon:min < 0.85
   unless on (<job>) job:nccl_window:depth,
   "suspect", "network", "", ""
 )
@@ -96,9 +95,9 @@ label_replace(
 or
 label_replace(
   (
-    1 - (avg_over_time(job:nccl_late:min[<3 dumps - 1s>]) < 0.8)
-    and
-    count_over_time(job:nccl_late:min[<3 dumps - 1s>]) >= 3
+    1 - (job:nccl_late:min < 0.85)
+    or
+    1 - (job:nccl_late:min < 0.93) and on (<job>) job:training_throughput_loss:ratio > 0.05
     or
     1 - 1 / (min_over_time(job:nccl_skew_growth:ratio[<3 dumps - 1s>]) > 1.12)
     and on (<job>)
@@ -125,9 +124,11 @@ label_replace(
         # One row a job, so that one incident is one page: what was said before, for as long as it is a candidate; else
         # paths across domains, paths within, and a straggler last, who is a candidate also where a path is slow.
         expr="""
-job:nccl_candidate:depth
-and on (<job>, transport, suspect)
-last_over_time(job:nccl_cause:depth[<2 dumps - 1s>])
+topk by (<job>) (1,
+  job:nccl_candidate:depth
+  and on (<job>, transport, suspect)
+  last_over_time(job:nccl_cause:depth[<6 dumps>])
+)
 or on (<job>)
 job:nccl_candidate:depth{transport="mixed", suspect!="straggler"}
 or on (<job>)
@@ -180,11 +181,11 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
 {{- end }} Transport: {{ $labels.transport }}, suspect: {{ $labels.suspect }}. Look first at the degradation windows \
 of the job board, then at the outlier board.""",
         tiers={
-            Sensitivity.LOW: Tier(threshold=0.10, dumps=3, severity=Severity.CRITICAL, hold=8, extra={"blind": 0.30}),
+            Sensitivity.LOW: Tier(threshold=0.10, dumps=3, severity=Severity.CRITICAL, hold=8, extra={"blind": 0.25}),
             Sensitivity.MEDIUM: Tier(
-                threshold=0.08, dumps=2, severity=Severity.CRITICAL, hold=6, extra={"blind": 0.25}
+                threshold=0.08, dumps=2, severity=Severity.CRITICAL, hold=6, extra={"blind": 0.20}
             ),
-            Sensitivity.HIGH: Tier(threshold=0.05, dumps=1, severity=Severity.CRITICAL, hold=4, extra={"blind": 0.20}),
+            Sensitivity.HIGH: Tier(threshold=0.05, dumps=1, severity=Severity.CRITICAL, hold=4, extra={"blind": 0.15}),
         },
         sources="NVIDIA's blog of 2026-05-07 calls -13 % (310 to 268 TFLOP/s/GPU) an incident; a 13 % loss takes at "
         "least 13.5 % off bus bandwidth when all communication is exposed and 24 % when half of it is.",
@@ -245,13 +246,15 @@ LATE_ALERTS = (
     Alert(
         name="NcclGpuLate",
         kind="outlier",
-        signal="gpu:nccl_late:ratio",
+        signal="gpu:nccl_late:avg",
         # The latest of its node, and clearly later than the node's median: its mates wait for it inside the node and
         # then look late to the other nodes. Where a whole node is late NcclNodeLate says so.
         expr="""
-gpu:nccl_late:ratio < <threshold>
+gpu:nccl_late:avg < <threshold>
 and
-gpu:nccl_exec:relative <= on (<job>, <node>) group_left () min by (<job>, <node>) (gpu:nccl_exec:relative)
+gpu:nccl_late:avg <= on (<job>) group_left () 1.05 * job:nccl_late:min
+and
+gpu:nccl_late:avg <= on (<job>, <node>) group_left () min by (<job>, <node>) (gpu:nccl_late:avg)
 unless on (<job>, <node>) node:nccl_late:ratio
 unless on (<job>, <node>) node:nccl_nvlink_drop:ratio > 0.1""",
         summary="Job {{ $labels.<job_label> }}: {{ $labels.<gpu_label> }} of {{ $labels.<node_label> }} arrives late.",
@@ -259,8 +262,8 @@ unless on (<job>, <node>) node:nccl_nvlink_drop:ratio > 0.1""",
         "usual share of time in collectives: it arrives last and the other GPUs of job {{ $labels.<job_label> }} wait for it. "
         "Look first at the outlier board, then at clocks, XIDs and processes of that GPU.",
         tiers={
-            Sensitivity.MEDIUM: Tier(threshold=0.80, dumps=2, severity=Severity.WARNING, hold=6),
-            Sensitivity.HIGH: Tier(threshold=0.87, dumps=2, severity=Severity.WARNING, hold=4),
+            Sensitivity.MEDIUM: Tier(threshold=0.85, dumps=1, severity=Severity.WARNING, hold=6),
+            Sensitivity.HIGH: Tier(threshold=0.88, dumps=1, severity=Severity.WARNING, hold=4),
         },
         rises=False,
         sources="Replay of public ByteDance traces: 0.67 over 3 windows finds the slow worker in 168 of 168 positions "
@@ -275,14 +278,14 @@ unless on (<job>, <node>) node:nccl_nvlink_drop:ratio > 0.1""",
         # A node whose links inside are slow arrives late for that reason: NcclNvlinkDegraded says so.
         expr="""
 node:nccl_late:ratio < <threshold>
-unless on (<job>, <node>) node:nccl_nvlink_drop:ratio > 0.1""",
+unless on (<job>) node:nccl_nvlink_drop:ratio > 0.1""",
         summary="Job {{ $labels.<job_label> }}: node {{ $labels.<node_label> }} arrives late.",
         description="The GPUs of {{ $labels.<node_label> }} spend {{ $value | humanizePercentage }} of their usual share of "
         "time in collectives: the node arrives last and job {{ $labels.<job_label> }} waits for it. Look first at the "
         "outlier board, then at the host: CPU, storage, clocks, links inside the domain.",
         tiers={
-            Sensitivity.MEDIUM: Tier(threshold=0.85, dumps=2, severity=Severity.WARNING, hold=6),
-            Sensitivity.HIGH: Tier(threshold=0.88, dumps=2, severity=Severity.WARNING, hold=4),
+            Sensitivity.MEDIUM: Tier(threshold=0.88, dumps=1, severity=Severity.WARNING, hold=6),
+            Sensitivity.HIGH: Tier(threshold=0.91, dumps=1, severity=Severity.WARNING, hold=4),
         },
         rises=False,
         sources="As NcclGpuLate, applied where three quarters of a node's GPUs are late.",

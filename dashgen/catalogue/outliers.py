@@ -52,7 +52,7 @@ SIGNALS = (
     Signal(
         name="gpu:nccl_late_baseline:relative",
         question="What relative time is a GPU that looks late used to?",
-        healthy="absent: only GPUs at least 10 % below their usual value have one",
+        healthy="absent: only GPUs that are 6 % below their usual value have one",
         # Kept as it was for as long as the GPU stays late, so that a long fault does not become the new normal. A fixed
         # position explains up to 20 %: what was always further below was always late. To begin with, the GPU must also
         # be below what it rarely falls below by itself.
@@ -61,7 +61,7 @@ SIGNALS = (
   last_over_time(gpu:nccl_late_baseline:relative[<3 dumps - 1s>])
   or
   (
-    clamp_min(quantile_over_time(0.5, gpu:nccl_exec:relative[30m] offset <10 dumps>), 0.88)
+    clamp_min(quantile_over_time(0.5, gpu:nccl_exec:relative[30m] offset <10 dumps>), 0.82)
     and
     (gpu:nccl_exec:relative offset <20 dumps>)
     and
@@ -72,7 +72,7 @@ SIGNALS = (
     )
   )
 )
-> gpu:nccl_exec:relative{<known>} / 0.9
+> gpu:nccl_exec:relative{<known>} / 0.94
 and on (<job>) job:nccl_gpus:count >= 4
 unless on (<job>) job:nccl_unsettled:bool""",
         unit=Unit.RATIO,
@@ -109,10 +109,36 @@ unless on (<job>) job:nccl_late_spread:ratio >= 0.5""",
         group=GROUP,
     ),
     Signal(
+        name="gpu:nccl_late:avg",
+        question="Which GPU has been late for three dumps in a row, and how late?",
+        healthy="absent; noise makes another GPU look late in every dump, and none of them stays",
+        expr="""
+avg_over_time(gpu:nccl_late:ratio[<3 dumps - 1s>])
+and
+count_over_time(gpu:nccl_late:ratio[<3 dumps - 1s>]) >= 3""",
+        unit=Unit.RATIO,
+        labels=("<job>", "<node>", "<instance>", "<gpu>"),
+        group=GROUP,
+    ),
+    Signal(
         name="job:nccl_late:min",
         question="How late is the latest GPU of the job?",
         healthy="absent or close to 1",
-        expr="min by (<job>) (gpu:nccl_late:ratio)",
+        expr="min by (<job>) (gpu:nccl_late:avg)",
+        unit=Unit.RATIO,
+        labels=("<job>",),
+        group=GROUP,
+    ),
+    Signal(
+        name="job:nccl_late_soon:min",
+        question="Does a GPU of the job look late that may turn out to be so?",
+        healthy="absent",
+        expr="""
+min by (<job>) (
+  max_over_time(gpu:nccl_late:ratio[<2 dumps - 1s>])
+  and
+  count_over_time(gpu:nccl_late:ratio[<2 dumps - 1s>]) >= 2
+)""",
         unit=Unit.RATIO,
         labels=("<job>",),
         group=GROUP,
@@ -123,13 +149,13 @@ unless on (<job>) job:nccl_late_spread:ratio >= 0.5""",
         healthy="absent; present only where at least three quarters of a node's GPUs are late, and alike",
         # One late GPU makes its mates wait inside the node, so they look late to other nodes; but never as late as it.
         expr="""
-quantile by (<job>, <node>) (0.5, gpu:nccl_late:ratio)
+quantile by (<job>, <node>) (0.5, gpu:nccl_late:avg)
 and
-count by (<job>, <node>) (gpu:nccl_late:ratio)
+count by (<job>, <node>) (gpu:nccl_late:avg)
 >= 0.75 * count by (<job>, <node>) (gpu:nccl_exec:relative)
 and
-min by (<job>, <node>) (gpu:nccl_late:ratio)
->= 0.8 * quantile by (<job>, <node>) (0.5, gpu:nccl_late:ratio)""",
+min by (<job>, <node>) (gpu:nccl_late:avg)
+>= 0.8 * quantile by (<job>, <node>) (0.5, gpu:nccl_late:avg)""",
         unit=Unit.RATIO,
         labels=("<job>", "<node>"),
         group=GROUP,
@@ -189,7 +215,7 @@ unless on (<job>) job:nccl_unsettled:bool""",
         healthy="steady; growth while nobody is late means that one of several equal communicators is slow",
         expr="""
 sum by (<job>, transport) (
-  quantile by (<job>, <peer>) (0.9, <exec>{n_nodes!="1", <judged>, <selector>})
+  quantile by (<job>, <peer>) (0.97, <exec>{n_nodes!="1", <judged>, <selector>})
   * on (<job>, n_nodes, nranks) group_left (transport) job:nccl_transport:info
 )
 /

@@ -146,7 +146,7 @@ ALERTS = (
         "job {{ $labels.<job_label> }} are blind there.",
         tiers={
             Sensitivity.MEDIUM: Tier(threshold=0, dumps=10, severity=Severity.WARNING),
-            Sensitivity.HIGH: Tier(threshold=0, dumps=4, severity=Severity.WARNING),
+            Sensitivity.HIGH: Tier(threshold=0, dumps=6, severity=Severity.WARNING),
         },
         sources="node_exporter 1.5.0: duplicates are dropped with HTTP 200 and scrape_error 0.",
         dashboard="telemetry",

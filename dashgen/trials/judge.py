@@ -54,9 +54,9 @@ class Incident:
 
     ``after`` is the time to detect in seconds, None where it was missed. ``attributed`` says whether the first
     verdict named the right suspect and transport, ``located`` whether the right node or GPU and no other was named;
-    both are None where nothing was said. ``blamed`` counts the innocent nodes and GPUs that were named,
-    ``pages`` the critical alerts. ``fell`` says whether throughput was better before, ``place`` whether the fault has a
-    place to be named.
+    both are None where nothing was said. ``blamed`` counts the innocent nodes and GPUs that were named, ``pages`` the
+    critical alerts, ``episodes`` those of any severity that asks for a human. ``fell`` says whether throughput was
+    better before, ``place`` whether the fault has a place to be named, ``evidence`` whether DCGM shows GPU activity.
     """
 
     pack: str
@@ -72,6 +72,7 @@ class Incident:
     located: bool | None
     blamed: int
     pages: int
+    episodes: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,6 +197,7 @@ def _incident(pack: str, one: Trial, fault: Fault, episodes: Collection[_Episode
         located=_located(fault, ours, blamed),
         blamed=len(blamed) if fault.kind in SLOWDOWNS else 0,
         pages=sum(each.page for each in ours),
+        episodes=len(ours),
     )
 
 
@@ -228,7 +230,7 @@ def _located(fault: Fault, ours: Collection[_Episode], blamed: Collection[object
     """Whether the right place was named and no other; None where no place was named, or there is none to name."""
     if fault.node is None or fault.kind not in SLOWDOWNS:
         return None
-    places = {each.place for each in ours if each.place != (None, None)}
+    places = {each.place for each in ours if each.signal != "telemetry" and each.place != (None, None)}
     if not places:
         return None
     return not blamed and any(node == fault.node and (fault.gpu is None or gpu == fault.gpu) for node, gpu in places)

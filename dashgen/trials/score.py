@@ -62,6 +62,11 @@ class View:
         """Critical alerts per incident that paged."""
         return _mean(one.pages for one in self.incidents if one.pages)
 
+    @property
+    def episodes(self) -> float | None:
+        """Critical and warning alerts per incident that was seen."""
+        return _mean(one.episodes for one in self.incidents if one.after is not None)
+
     def alarm_rate(self, *severities: str) -> float | None:
         """False alarms per 100 healthy job-hours."""
         found = sum(one.severity in severities for one in self.alarms)

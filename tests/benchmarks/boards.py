@@ -29,9 +29,9 @@ import numpy as np
 from cost import settled
 
 from dashgen import build, catalogue, variables
-from dashgen.boards import Board, Query
+from dashgen.boards import Board
 from dashgen.config import Site
-from dashgen.prometheus import Server, make_blocks
+from dashgen.prometheus import Server, make_blocks, seconds
 from dashgen.recordings.format import Series
 from dashgen.recordings.scenario import Scenario
 from dashgen.recordings.simulate import simulate
@@ -43,7 +43,7 @@ MOST_POINTS = 1000  # of a panel half a screen wide
 BLOCK = 2 * 3600  # a block of Prometheus' own
 LIMIT = 1.0  # seconds for a board
 LEAD = 20.0  # times less than the template
-PASSES = 3
+PASSES = 5
 
 
 def one_job() -> list[Series]:
@@ -138,18 +138,18 @@ class Browser:
         self.bytes += len(text)
         return text
 
-    def ask(self, expr: str, instant: bool = False) -> float:
+    def ask(self, expr: str, step: int, instant: bool = False) -> float:
         """Seconds of one query."""
         begin = time.perf_counter()
         if instant:
             self.get("query", query=expr, time=f"{self.end}")
         else:
-            self.get("query_range", query=expr, start=f"{self.start}", end=f"{self.end}", step=f"{self.step}")
+            self.get("query_range", query=expr, start=f"{self.start}", end=f"{self.end}", step=f"{step}")
         return time.perf_counter() - begin
 
     def open(self, board: Board) -> dict[str, float]:
         """Seconds of everything that the board asks, by place."""
-        values = variables.constants(board) | variables.macros(self.start, self.end, self.step, STEP)
+        values = variables.constants(board)
         taken: dict[str, float] = {}
         for choice in variables.choices(board):
             begin = time.perf_counter()
@@ -159,13 +159,11 @@ class Browser:
         asked = [query for panel in board.panels for query in panel.queries]
         asked += [query for query in board.queries if query.where.startswith("annotation")]
         for query in asked:
-            seconds = self.ask(variables.fill(query.expr, values), _instant(query))
-            taken[query.where] = taken.get(query.where, 0.0) + seconds
+            step = max(self.step, int(seconds(str(query.target.get("interval") or "0s"))))
+            filled = variables.fill(query.expr, values | variables.macros(self.start, self.end, step, STEP))
+            took = self.ask(filled, step, bool(query.target.get("instant")))
+            taken[query.where] = taken.get(query.where, 0.0) + took
         return taken
-
-
-def _instant(query: Query) -> bool:
-    return bool(query.target.get("instant"))
 
 
 def template(job: str) -> list[str]:
@@ -205,21 +203,24 @@ def main() -> None:
             browser = Browser(server, start, end)
             for board in views.values():  # the first reading comes from the disk
                 browser.open(board)
-            passes = [{slug: browser.open(board) for slug, board in views.items()} for _ in range(PASSES)]
-            vendor = [sum(browser.ask(expr) for expr in template("0")) for _ in range(PASSES)]
+            passes, vendor = [], []
+            for _ in range(PASSES):  # by turns, so that a busy machine is busy for both
+                passes.append({slug: browser.open(board) for slug, board in views.items()})
+                vendor.append(sum(browser.ask(expr, browser.step) for expr in template("0")))
             answered = sum(bool(server.query_range(expr, start, end, browser.step)) for expr in template("0"))
     late = False
     totals = {slug: statistics.median(sum(one[slug].values()) for one in passes) for slug in views}
     for slug, total in totals.items():
         late |= total > LIMIT
         print(f"{total:7.3f} s  {slug}, {len(passes[0][slug])} panels, variables and annotations (at most {LIMIT:g} s)")
-        slowest = {where: statistics.median(one[slug][where] for one in passes) for where in passes[0][slug]}
-        for where, seconds in sorted(slowest.items(), key=lambda item: -item[1])[:4]:
-            print(f"         {seconds:6.3f} s  {where}")
+        parts = {where: statistics.median(one[slug][where] for one in passes) for where in passes[0][slug]}
+        for where, took in sorted(parts.items(), key=lambda item: -item[1])[:4]:
+            print(f"         {took:6.3f} s  {where}")
     reference = statistics.median(vendor)
+    ratio = statistics.median(one / sum(each["job"].values()) for one, each in zip(vendor, passes, strict=True))
     print(f"{reference:7.3f} s  NVIDIA's template for one job, 20 panels, of which {answered} show data")
-    print(f"ratio {reference / totals['job']:.1f} (at least {LEAD:g})")
-    sys.exit(late or reference / totals["job"] < LEAD)
+    print(f"ratio {ratio:.1f} (at least {LEAD:g})")
+    sys.exit(late or ratio < LEAD)
 
 
 if __name__ == "__main__":

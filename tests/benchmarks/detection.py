@@ -48,7 +48,7 @@ def tried(split: Split, runs: int, jobs: int) -> list[Result]:
 
 def rows_by_kind(results: Sequence[Result]) -> Iterator[tuple[str, ...]]:
     """A table of every pack's incidents by family."""
-    yield "pack", "family", "n", "recall", "median", "p90", "suspect", "place", "blamed", "pages"
+    yield "pack", "family", "n", "recall", "median", "p90", "suspect", "place", "blamed", "pages", "alerts"
     for pack in ALL:
         for name, one in by_kind(view(results, pack)).items():
             yield (pack, name, str(len(one.incidents)), *_cells(one))
@@ -62,6 +62,7 @@ def _cells(one: View) -> Iterator[str]:
     yield shown("share", one.localisation)
     yield shown("number", one.blamed if one.incidents[0].family in SLOWDOWNS else None)
     yield shown("number", one.pages)
+    yield shown("number", one.episodes)
 
 
 def rows_by_friend(results: Sequence[Result]) -> Iterator[tuple[str, ...]]:

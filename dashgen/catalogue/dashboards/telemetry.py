@@ -62,10 +62,11 @@ def _now(sensitivity: Sensitivity) -> Row:
             answers(
                 "node:nccl_gpus:count",
                 title="GPUs reporting by node",
-                query=f"sum by (<node>) (@{_JOBS})",
-                legend="{{<node_label>}}",
+                # The series as they are: a sum by node of a whole fleet takes five times as long.
+                query=f"@{_JOBS}",
+                legend="{{<node_label>}} {{<job_label>}}",
                 type="heatmap",
-                read="One row a node, time to the right.",
+                read="One row a node and job, time to the right.",
                 bad="a gap is a node that went dark, a darker row one that hides GPUs",
                 minimum=0.0,
                 width=12,
