@@ -299,17 +299,18 @@ def alertmanager(site: Site) -> dict[str, object]:
 
 
 def _silent(site: Site) -> frozenset[str]:
-    """Signals that cannot have a value here, because nothing that they are made of can."""
-    reads = {name: promql.names(expr) - {name} for name, expr in signals(site).items()}
+    """Signals that cannot have a value here, because what they are made of cannot."""
+    trees = {name: promql.parse(expr) for name, expr in signals(site).items()}
     silent = frozenset(catalogue.SIGNAL_BY_NAME)
-    while alive := [name for name in silent if reads.get(name, silent) - silent]:
+    while alive := [name for name in silent if name in trees and not promql.empty(trees[name], silent)]:
         silent -= frozenset(alive)
     return silent
 
 
 def _speechless(expr: str, silent: frozenset[str]) -> bool:
+    """Whether a query says nothing; "or vector(0)" alone would say that all is well where nobody looks."""
     reads = promql.names(expr)
-    return bool(reads) and reads <= silent
+    return bool(reads) and (reads <= silent or promql.empty(promql.parse(expr), silent))
 
 
 def _fit(panels: Iterable[Panel], site: Site, silent: frozenset[str]) -> Iterator[Panel]:

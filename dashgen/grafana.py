@@ -58,7 +58,9 @@ def dashboard(board: Dashboard, style: Style, links: Sequence[Dashboard] = ()) -
 
 def panel_ids(board: Dashboard) -> dict[str, int]:
     """The number of each panel by its title, counted in reading order with the row headings."""
-    numbered = (title for row in board.rows for title in (*[""] * bool(row.title), *(each.title for each in row.panels)))
+    numbered = (
+        title for row in board.rows for title in (*[""] * bool(row.title), *(each.title for each in row.panels))
+    )
     return {title: number for number, title in enumerate(numbered, 1) if title}
 
 

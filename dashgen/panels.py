@@ -271,7 +271,9 @@ def _table(panel: Panel, style: Style) -> tuple[core.Panel, Json]:
     )
     # Mappings and links are the columns' own: a GPU called 1 is not a state.
     defaults = {**_defaults(panel), "mappings": [], **({"links": None} if columns else {})}
-    order = [{"displayName": panel.order.removeprefix("-"), "desc": panel.order.startswith("-")}] if panel.order else None
+    order = (
+        [{"displayName": panel.order.removeprefix("-"), "desc": panel.order.startswith("-")}] if panel.order else None
+    )
     return raw, {"fieldConfig": {"defaults": defaults}, "options": {"cellHeight": "sm", "sortBy": order}}
 
 

@@ -230,6 +230,22 @@ _LABELS: dict[type, Callable[[Tree, Known], Labels]] = {
 }
 
 
+def empty(tree: Tree, silent: Collection[str]) -> bool:
+    """Whether an expression has no result at all where the ``silent`` series have no samples."""
+    if isinstance(tree, ast.VectorSelector):
+        return _selector(tree).name in silent
+    if isinstance(tree, ast.MatrixSelector):
+        return empty(tree.vector_selector, silent)
+    if isinstance(tree, ast.Call):
+        return not tree.func.name.startswith("absent") and any(empty(each, silent) for each in tree.args)
+    if isinstance(tree, ast.BinaryExpr):
+        left, right = empty(tree.lhs, silent), empty(tree.rhs, silent)
+        return {"or": left and right, "unless": left}.get(str(tree.op), left or right)
+    if isinstance(tree, ast.AggregateExpr | ast.ParenExpr | ast.UnaryExpr | ast.SubqueryExpr):
+        return empty(tree.expr, silent)
+    return False
+
+
 _RATES = frozenset({"rate", "irate", "increase", "resets", "changes"})
 _COUNTING = frozenset({"count", "group", "count_values"})
 _PRESENCE = frozenset({"absent", "timestamp", "absent_over_time", "present_over_time", "count_over_time"})

@@ -57,4 +57,6 @@ def units() -> frozenset[str]:
     """The ids of all units that Grafana knows."""
     from grafana_foundation_sdk.models import units as module
 
-    return frozenset(value for name, value in vars(module).items() if not name.startswith("_") and isinstance(value, str))
+    return frozenset(
+        value for name, value in vars(module).items() if not name.startswith("_") and isinstance(value, str)
+    )

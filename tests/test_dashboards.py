@@ -45,7 +45,15 @@ SITES: dict[str, dict[str, Any]] = {
     "bare": {
         "companions": {
             name: {"enabled": False}
-            for name in ("textfile", "exporter_metrics", "counters", "dcgm", "infiniband", "hw_counters", "host_network")
+            for name in (
+                "textfile",
+                "exporter_metrics",
+                "counters",
+                "dcgm",
+                "infiniband",
+                "hw_counters",
+                "host_network",
+            )
         }
     },
 }
@@ -259,7 +267,7 @@ def test_every_alert_leads_to_a_board_and_to_a_panel_on_it(site: str, sensitivit
         chosen = dict(parse_qsl(parts.query))
         assert {name.removeprefix("var-") for name in chosen} == {"job", "cluster"} & set(names_of(board)), rule.alert
         assert chosen["var-job"] == f"{{{{ $labels.{own.labels.job} | urlquery }}}}"
-        (number,) = dict(parse_qsl(urlsplit(rule.annotations["panel_url"]).query))["viewPanel"],
+        (number,) = (dict(parse_qsl(urlsplit(rule.annotations["panel_url"]).query))["viewPanel"],)
         panel = next(each for each in drawn(board) if str(each["id"]) == number)
         assert panel["targets"], rule.alert
 
@@ -304,7 +312,9 @@ def test_the_fleet_lists_jobs_that_are_hurt_or_just_were_with_their_last_suspect
     cause = {"transport": "mixed", "suspect": "network"}
     data = [
         moment("job:nccl_cause:depth", 0.2, slurm_job_id="now", **cause),
-        moment("job:nccl_cause:depth", 0.2, ago=300, lasts=60, slurm_job_id="now", transport="mixed", suspect="unknown"),
+        moment(
+            "job:nccl_cause:depth", 0.2, ago=300, lasts=60, slurm_job_id="now", transport="mixed", suspect="unknown"
+        ),
         moment("job:nccl_cause:depth", 0.3, ago=900, slurm_job_id="just", **cause),
         moment("job:nccl_cause:depth", 0.4, ago=7200, slurm_job_id="long-ago", **cause),
         moment("job:nccl_quiet:seconds", 400, slurm_job_id="hung", evidence="spinning"),

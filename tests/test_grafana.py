@@ -71,6 +71,7 @@ def one_panel(**fields: Any) -> dict[str, Any]:
 
 # What Grafana's own models make of it.
 
+
 def test_grafanas_models_read_every_key_and_add_only_known_defaults() -> None:
     assert misread(JSON) == []
 

@@ -20,7 +20,7 @@ import dashgen
 from dashgen import grafana
 from dashgen.findings import Finding
 from dashgen.lint import RULES, documentation, lint, render
-from dashgen.promql import bare_counters, labels, names, parse, selectors
+from dashgen.promql import bare_counters, empty, labels, names, parse, selectors
 
 Json = dict[str, Any]
 CLEAN: Json = json.loads(grafana.text(grafana.dashboard(BOARD, grafana.Style(), [BOARD, OTHER])))
@@ -417,6 +417,31 @@ def test_a_series_named_by_a_matcher_is_found() -> None:
     promql = '{__name__="up", a="b"} + rate(down[5m] offset 1h) + {a="c"}'
     assert [each.name for each in selectors(parse(promql))] == ["up", "down", ""]
     assert names(promql) == {"up", "down"}
+
+
+# Whether a result can be there at all.
+
+
+@pytest.mark.parametrize(
+    "promql, is_empty",
+    [
+        ("a", True),
+        ("b", False),
+        ("rate(a[5m])", True),
+        ("sum by (x) (a)", True),
+        ("a or b", False),
+        ("a and b", True),
+        ("b and a", True),
+        ("b unless a", False),
+        ("1 - a / b", True),
+        ("absent(a)", False),
+        ("a or vector(0)", False),
+        ("max_over_time((a > 1)[1h:1m])", True),
+        ("time() - b", False),
+    ],
+)
+def test_a_result_is_missing_where_what_it_is_made_of_is(promql: str, is_empty: bool) -> None:
+    assert empty(parse(promql), {"a"}) is is_empty
 
 
 # Reports.

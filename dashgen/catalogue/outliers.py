@@ -54,14 +54,15 @@ SIGNALS = (
         question="What relative time is a GPU that looks late used to?",
         healthy="absent: only GPUs that are 6 % below their usual value have one",
         # Kept as it was for as long as the GPU stays late, so that a long fault does not become the new normal. A fixed
-        # position explains up to 20 %: what was always further below was always late. To begin with, the GPU must also
+        # position explains up to 20 %: what was always further below was always late, and who was early and comes in time
+        # is not late either. To begin with, the GPU must also
         # be below what it rarely falls below by itself.
         expr="""
 (
   last_over_time(gpu:nccl_late_baseline:relative[<3 dumps - 1s>])
   or
   (
-    clamp_min(quantile_over_time(0.5, gpu:nccl_exec:relative[30m] offset <10 dumps>), 0.82)
+    clamp(quantile_over_time(0.5, gpu:nccl_exec:relative[30m] offset <10 dumps>), 0.82, 1.03)
     and
     (gpu:nccl_exec:relative offset <20 dumps>)
     and

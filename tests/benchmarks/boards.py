@@ -59,7 +59,13 @@ def one_job() -> list[Series]:
         for operation in ("Send", "Recv")
     ]
     job = {"id": "0", "preset": "tp-pp-dp", "nodes": 32, "tp": 4, "pp": 2, "traffic": traffic}
-    scenario = {"name": "boards", "story": "A large job.", "start": "2026-01-01T00:00:00Z", "lasts": "12m", "jobs": [job]}
+    scenario = {
+        "name": "boards",
+        "story": "A large job.",
+        "start": "2026-01-01T00:00:00Z",
+        "lasts": "12m",
+        "jobs": [job],
+    }
     return simulate(Scenario.model_validate(scenario))[1]
 
 
@@ -93,7 +99,9 @@ def made_up(site: Site, known: Iterable[Series], end: float) -> Iterator[Series]
         **{"algo_proto": "RING_SIMPLE", "nranks": "32", "n_nodes": "32", "size_class": "large", "counter": "discards"},
         **{"device": "mlx5_0", "port": "1", "comm_name": "dp", "message_size": "96-97MB", "p2p_operation": "Send"},
     }
-    targets = {dict(one.labels)["node"]: dict(one.labels)["instance"] for one in known if one.name == "node:nccl_gpus:count"}
+    targets = {
+        dict(one.labels)["node"]: dict(one.labels)["instance"] for one in known if one.name == "node:nccl_gpus:count"
+    }
     present = {one.name for one in known}
     for name in build.signals(site):
         if name in present:
@@ -172,9 +180,14 @@ def template(job: str) -> list[str]:
     operations += [("nccl", "collective", each) for each in ("ReduceScatter", "AllReduce", "AllGather")]
     asked = []
     for prefix, label, operation in operations:
-        time_series = f"{prefix}_exec_time_microseconds" if prefix == "nccl_p2p" else "nccl_collective_exec_time_microseconds"
+        time_series = (
+            f"{prefix}_exec_time_microseconds" if prefix == "nccl_p2p" else "nccl_collective_exec_time_microseconds"
+        )
         for metric in (f"{prefix}_bus_bandwidth_gbs", time_series):
-            for shape, by in (('n_nodes="1"', "message_size, nranks"), ('n_nodes!="1"', "message_size, nranks, n_nodes")):
+            for shape, by in (
+                ('n_nodes="1"', "message_size, nranks"),
+                ('n_nodes!="1"', "message_size, nranks, n_nodes"),
+            ):
                 asked.append(f'avg by ({by}) ({metric}{{slurm_job_id="{job}", {label}="{operation}", {shape}}})')
     return asked
 

@@ -30,7 +30,12 @@ _LINK_STATES = {1: ("down", "bad"), 2: ("initialising", "warn"), 3: ("armed", "w
 
 
 def _exporter(
-    title: str, description: str, companion: str, *queries: tuple[str, str], unit: Unit = Unit.PER_SECOND, **more: object
+    title: str,
+    description: str,
+    companion: str,
+    *queries: tuple[str, str],
+    unit: Unit = Unit.PER_SECOND,
+    **more: object,
 ) -> Panel:
     """A panel of node_exporter's series: pairs of PromQL, in which ``HERE`` confines a selector, and legend."""
     return Panel(
@@ -46,7 +51,9 @@ def _exporter(
     )
 
 
-def _counter(title: str, key: str, companion: str, question: str, bad: str, alert: str, sensitivity: Sensitivity) -> Panel:
+def _counter(
+    title: str, key: str, companion: str, question: str, bad: str, alert: str, sensitivity: Sensitivity
+) -> Panel:
     """Events a second of one error counter, with the limit at which its alert fires."""
     steps = ((None, "ok"), (threshold(alert, sensitivity), "warn")) if alert else ()
     return _exporter(
@@ -70,7 +77,12 @@ def _gpu(title: str, description: str, key: str, unit: Unit, *, relative: bool =
         description=description,
         type="timeseries",
         unit=unit,
-        queries=(Query(expr=expr, legend="{{<dcgm_host>}} DCGM GPU {{gpu}}" + (" {{clock_event}}" if key == "clock_events" else "")),),
+        queries=(
+            Query(
+                expr=expr,
+                legend="{{<dcgm_host>}} DCGM GPU {{gpu}}" + (" {{clock_event}}" if key == "clock_events" else ""),
+            ),
+        ),
         companion="clock_events" if key == "clock_events" else "dcgm",
         interval=_POINTS,
         width=8,
@@ -259,7 +271,10 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         "Carrier changes by interface",
                         "How often did interfaces lose or regain their carrier at each point? Healthy: 0. Bad: more than 2 within minutes.",
                         "host_network",
-                        ('increase(<net_carrier_changes>{device=~"<net_devices>", HERE}[$__rate_interval])', "{{<node_label>}} {{device}}"),
+                        (
+                            'increase(<net_carrier_changes>{device=~"<net_devices>", HERE}[$__rate_interval])',
+                            "{{<node_label>}} {{device}}",
+                        ),
                         unit=Unit.COUNT,
                         minimum=0.0,
                     ),

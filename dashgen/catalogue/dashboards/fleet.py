@@ -123,7 +123,12 @@ def _now(sensitivity: Sensitivity) -> Row:
                 question="What share of its usual bandwidth does each transport reach across the fleet?",
                 query="1 - quantile by (transport) (0.5, @{<in_cluster>})",
                 legend="{{transport}} median job",
-                also=(Query(expr="1 - max by (transport) (job:nccl_degraded:depth{<in_cluster>})", legend="{{transport}} worst job"),),
+                also=(
+                    Query(
+                        expr="1 - max by (transport) (job:nccl_degraded:depth{<in_cluster>})",
+                        legend="{{transport}} worst job",
+                    ),
+                ),
                 healthy="the median job near 100 %, the worst a few percent below",
                 bad="the median of mixed or network falls: the fabric; only the worst falls: one job",
                 width=8,
@@ -186,7 +191,9 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         also=(
                             Query(expr="count by (<job>) (node:nccl_gpus:count{<in_cluster>})", instant=True),
                             Query(expr="max by (<job>) (job:nccl_degraded:depth{<in_cluster>})", instant=True),
-                            Query(expr="max by (<job>) (job:training_throughput_loss:ratio{<in_cluster>})", instant=True),
+                            Query(
+                                expr="max by (<job>) (job:training_throughput_loss:ratio{<in_cluster>})", instant=True
+                            ),
                             Query(expr="max by (<job>) (job:nccl_quiet:seconds{<in_cluster>})", instant=True),
                         ),
                         healthy="every running job has a row",

@@ -327,7 +327,9 @@ def board(sensitivity: Sensitivity) -> Dashboard:
             Row(
                 title="Execution time of the median GPU",
                 panels=tuple(
-                    _by_class("job:nccl_exec:median", "Time", each, "a rise while the bandwidth holds: somebody is late")
+                    _by_class(
+                        "job:nccl_exec:median", "Time", each, "a rise while the bandwidth holds: somebody is late"
+                    )
                     for each in CLASSES
                 ),
             ),

@@ -15,9 +15,7 @@ JOBS = "node:nccl_gpus:count"
 # Every choice offers only what the choices before it leave.
 JOB = Variable(name="job", label="<job_label>", series=f"{JOBS}{{<in_cluster>}}", multi=False, title="Job")
 SEVERAL_JOBS = Variable(name="job", label="<job_label>", series=f"{JOBS}{{<in_cluster>}}", title="Job")
-TRANSPORT = Variable(
-    name="transport", label="transport", series="job:nccl_transport:info{<of_job>}", title="Transport"
-)
+TRANSPORT = Variable(name="transport", label="transport", series="job:nccl_transport:info{<of_job>}", title="Transport")
 COLLECTIVE = Variable(
     name="collective",
     label="collective",
