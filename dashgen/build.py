@@ -94,6 +94,7 @@ def words(site: Site) -> dict[str, str]:
         "cardinality_budget": str(site.cardinality_budget),
         "acceptance": _acceptance(site),
         "throughput": _throughput(site),
+        "throughput_unit": companions.throughput.unit,
         **{metric.key: site.metric(metric.key) for metric in METRICS},
     }
 
@@ -185,7 +186,7 @@ def alert_links(site: Site) -> dict[str, dict[str, str]]:
     chosen = "&".join(f"var-{name}={{{{ $labels.{label} | urlquery }}}}" for name, label in labels.items())
     views = {view.slug: view for view in dashboards(site)}
     found = {}
-    for alert in catalogue.ALERTS:
+    for alert in (alert for alert in catalogue.ALERTS if alert.dashboard in views):
         view = views[alert.dashboard]
         url = f"{site.grafana.url.rstrip('/')}/d/{site.grafana.uid_prefix}{view.slug}?{chosen}"
         found[alert.name] = {"dashboard_url": url}
@@ -293,6 +294,12 @@ def alertmanager(site: Site) -> dict[str, object]:
                 "target_matchers": ['alertname=~"NcclGpuLate|NcclNodeLate"'],
                 "equal": [*same_job, labels.node],
             },
+            # A port that is under suspicion speaks for its counters.
+            {
+                "source_matchers": ['alertname="NcclFabricSuspect"'],
+                "target_matchers": ['alertname=~"NcclFabric.+|NcclTcpRetransmits"', 'alertname!="NcclFabricSuspect"'],
+                "equal": [*same_job, labels.node],
+            },
         ],
         "receivers": [{"name": "nobody"}, {"name": "pager"}, {"name": "tickets"}],
     }
@@ -324,6 +331,7 @@ def _fit(panels: Iterable[Panel], site: Site, silent: frozenset[str]) -> Iterato
             title=fill(panel.title, site),
             description=fill(panel.description, site),
             interval=fill(panel.interval, site),
+            line_units={word: fill(unit, site) for word, unit in panel.line_units.items()},
             queries=tuple(
                 replace(query, expr=fill(query.expr, site), legend=fill(query.legend, site))
                 for query in panel.queries
@@ -369,7 +377,19 @@ def board(template: Dashboard, site: Site, silent: frozenset[str]) -> Dashboard:
 def dashboards(site: Site) -> tuple[Dashboard, ...]:
     """Every dashboard as this site sees it."""
     silent = _silent(site)
-    return tuple(board(template, site, silent) for template in boards.templates(site.sensitivity))
+    views = [board(template, site, silent) for template in boards.templates(site.sensitivity)]
+    gone = tuple(f"/d/{site.grafana.uid_prefix}{view.slug}?" for view in views if not view.rows)
+    return tuple(_unlinked(view, gone) for view in views if view.rows)
+
+
+def _unlinked(view: Dashboard, gone: tuple[str, ...]) -> Dashboard:
+    """A dashboard without links to those that are gone."""
+
+    def kept(panel: Panel) -> Panel:
+        return replace(panel, links={title: url for title, url in panel.links.items() if not url.startswith(gone)})
+
+    rows = (replace(row, panels=tuple(kept(panel) for panel in row.panels)) for row in view.rows)
+    return replace(view, rows=tuple(rows)) if gone else view
 
 
 def bundle(site: Site, sensitivities: Iterable[Sensitivity] = tuple(Sensitivity)) -> Bundle:

@@ -81,7 +81,11 @@ local addAlert(group, rule, tiers=['low', 'medium', 'high'], interval='30s') = {
   // Dashboards, by file name, and panels, by title.
   changeDashboard(board, change): { dashboards+:: { [board]+: change } },
   removeDashboard(board): {
-    dashboards:: { [name]: super.dashboards[name] for name in std.objectFields(super.dashboards) if name != board },
+    dashboards::
+      local old = super.dashboards;
+      if std.objectHas(old, board)
+      then { [name]: old[name] for name in std.objectFields(old) if name != board }
+      else error 'there is no dashboard ' + board + '; there are ' + std.join(', ', std.objectFields(old)),
   },
   changePanel(board, title, change): withPanels(board, title, function(panel) [panel + change]),
   removePanel(board, title): withPanels(board, title, function(panel) []),

@@ -65,9 +65,9 @@ they are, and says where they break or mislead. It exits with 1 when it finds an
 | `github` | annotations of a pull request |
 
 Each rule says what is right; what it reports is where a dashboard does otherwise. Rules in doubt stay silent: a query
-that is not Prometheus', or that holds a variable where the rule needs a name, is left alone. Rules that share an id with
-[dashboard-linter](https://github.com/grafana/dashboard-linter) ask for the same as there. The two rules about unknown
-series and labels work only on dashgen's own boards, where it knows which there are.
+that is not Prometheus', or that holds a variable where the rule needs a name, is left alone. Rules that share an id
+with [dashboard-linter](https://github.com/grafana/dashboard-linter) ask for the same as there. The two rules about
+unknown series and labels work only on dashgen's own boards, where it knows which there are.
 """
 
 

@@ -214,8 +214,10 @@ class Panel:
 
     ``width`` and ``height`` are Grafana grid units (24 columns). ``steps`` are threshold steps as (value, colour
     role), where None is the base. ``states`` name the values of a state timeline. ``companion`` names the optional
-    source without which the panel is empty. ``interval`` is the least distance of two points, by default a dump. A table with ``trend`` shows values as small curves; ``order`` is the
-    title of the column that it is sorted by, with a minus in front for the largest on top.
+    source without which the panel is empty. ``interval`` is the least distance of two points, by default a dump.
+    ``line_units`` are units, by Grafana's id, of the lines whose name holds a word. A table with ``trend`` shows
+    values as small curves; ``order`` is the title of the column that it is sorted by, with a minus in front for the
+    largest on top.
     """
 
     title: str
@@ -236,6 +238,7 @@ class Panel:
     companion: str = ""
     no_value: str = "no data"
     interval: str = ""
+    line_units: Mapping[str, str] = field(default_factory=dict)
     trend: bool = False
     order: str = ""
 

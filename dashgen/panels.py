@@ -161,6 +161,10 @@ def _reference_lines(panel: Panel) -> list[Json]:
     return [_override("byRegexp", f"/^{word}\\b/", **style) for word in found]
 
 
+def _line_units(panel: Panel) -> list[Json]:
+    return [_override("byRegexp", f"/\\b{word}\\b/", unit=unit) for word, unit in panel.line_units.items()]
+
+
 def _override(matcher: str, options: str, **properties: object) -> Json:
     return {
         "matcher": {"id": matcher, "options": options},
@@ -179,7 +183,7 @@ def _time_series(panel: Panel, style: Style) -> tuple[core.Panel, Json]:
         tooltipMode="multi",
         tooltipSort="desc",
         thresholdsStyleMode="dashed" if panel.steps else "off",
-        overrides=[*_transport_colours(panel), *_reference_lines(panel)],
+        overrides=[*_transport_colours(panel), *_reference_lines(panel), *_line_units(panel)],
     )
     custom = {"spanNulls": style.span_nulls_ms, "stacking": {"group": "A", "mode": "none"}}
     return raw, {"fieldConfig": {"defaults": _defaults(panel, custom)}}
@@ -304,7 +308,9 @@ def _transformations(panel: Panel, columns: Mapping[str, str]) -> list[Json]:
 def _column_overrides(panel: Panel, columns: Mapping[str, str]) -> list[Json]:
     """Units per column, colours on the values in the panel's own unit, links on the column they speak of."""
     units = {_column(panel, name): unit for name, unit in panel.column_units.items()}
-    overrides = [_unit(columns.get(name, name), unit) for name, unit in units.items()]
+    # A cell without a value is a dash: the panel's own words are for a table without any line.
+    overrides = [_override("byRegexp", "/.+/", noValue="–")] if columns else []
+    overrides += [_unit(columns.get(name, name), unit) for name, unit in units.items()]
     for name, title in columns.items():
         if name.startswith("Trend"):
             overrides.append(_override("byName", title, custom__cellOptions=_SPARKLINE))

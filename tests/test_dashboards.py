@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The boards as people meet them: small enough to read, linked to each other, explained, coloured alike, never stale."""
+"""The boards as people meet them: small enough to read, linked to each other, explained, coloured alike."""
 
 from __future__ import annotations
 
@@ -57,14 +57,10 @@ SITES: dict[str, dict[str, Any]] = {
         }
     },
 }
-BOARDS = [(site, slug) for site in SITES for slug in ("fleet", "job", "outliers", "p2p", "fabric", "telemetry")]
-
 # A browser window of 1080p keeps about 840 pixels below the bars of browser, Grafana and variables; a grid unit and
 # its gap are 38 of them.
 FIRST_SCREEN = 22
 MOST_PANELS = 30
-
-on_every_board = pytest.mark.parametrize(("site", "slug"), [each for each in BOARDS if each != ("bare", "fabric")])
 
 
 @functools.cache
@@ -73,6 +69,9 @@ def made(site: str) -> dict[str, Json]:
     built = build.bundle(config.site(SITES[site], "test"), ()).dashboards
     found: dict[str, Json] = json.loads(json.dumps(dict(built)))
     return found
+
+
+on_every_board = pytest.mark.parametrize(("site", "slug"), [(site, slug) for site in SITES for slug in made(site)])
 
 
 @functools.cache
@@ -148,6 +147,30 @@ def test_a_board_has_at_most_thirty_panels_and_answers_on_the_first_screen(site:
     rows = [each for each in board["panels"] if each["type"] == "row"]
     assert rows[0]["gridPos"]["y"] == 0 and not rows[0]["collapsed"]
     assert rows[1]["gridPos"]["y"] <= FIRST_SCREEN if len(rows) > 1 else _bottom(board) <= FIRST_SCREEN
+
+
+def test_throughput_is_shown_in_the_unit_that_the_site_gives_it() -> None:
+    own = config.site({"companions": {"throughput": {"metric": "tokens_rate", "unit": "tokens/s"}}}, "test")
+    board: Json = build.bundle(own, ()).dashboards["job"]  # type: ignore[assignment]
+    panel = next(each for each in drawn(board) if each["title"] == "Throughput")
+    units_of = {
+        each["matcher"]["options"]: item["value"]
+        for each in panel["fieldConfig"]["overrides"]
+        for item in each["properties"]
+        if item["id"] == "unit"
+    }
+    assert units_of["/\\breported\\b/"] == "tokens/s"
+    assert units_of["/\\btensor\\b/"] == "percentunit"
+
+
+def test_a_board_that_could_show_nothing_is_not_there() -> None:
+    assert set(made("defaults")) == {"fleet", "job", "outliers", "p2p", "fabric", "telemetry"}
+    assert set(made("bare")) == set(made("defaults")) - {"fabric"}
+
+
+def test_a_number_that_nobody_can_count_is_not_shown_as_zero() -> None:
+    assert "GPUs hidden" in {each["title"] for each in drawn(made("defaults")["telemetry"])}
+    assert "GPUs hidden" not in {each["title"] for each in drawn(made("bare")["telemetry"])}
 
 
 @on_every_board

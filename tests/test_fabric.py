@@ -170,7 +170,7 @@ def test_a_site_without_the_exporters_has_neither_their_alerts_nor_their_panels(
     packs = [rule for group in build.alerts(bare, Sensitivity.HIGH) for rule in group.rules]
     assert not [rule.alert for rule in packs if isinstance(rule, AlertRule) and rule.labels["signal"] == "fabric"]
     assert not [name for name in build.signals(bare) if name.startswith("node:fabric")]
-    assert [board.panels for board in build.dashboards(bare) if board.slug == "fabric"] == [()]
+    assert not [panel.title for board in build.dashboards(bare) if board.slug == "fabric" for panel in board.panels]
 
 
 def test_no_fabric_alert_is_a_page_and_only_a_suspect_is_in_the_lowest_tier() -> None:
@@ -178,6 +178,13 @@ def test_no_fabric_alert_is_a_page_and_only_a_suspect_is_in_the_lowest_tier() ->
         if alert.kind == "fabric":
             assert Severity.CRITICAL not in {tier.severity for tier in alert.tiers.values()}, alert.name
             assert (Sensitivity.LOW in alert.tiers) == (alert.name == "NcclFabricSuspect"), alert.name
+
+
+def test_a_suspect_speaks_for_the_counters_of_its_node_and_never_for_itself() -> None:
+    rules: Any = build.alertmanager(config.Site())["inhibit_rules"]
+    (rule,) = [each for each in rules if each["source_matchers"] == ['alertname="NcclFabricSuspect"']]
+    assert rule["equal"] == ["slurm_job_id", "node"]
+    assert 'alertname!="NcclFabricSuspect"' in rule["target_matchers"]
 
 
 def test_every_counter_has_a_line_in_the_runbooks_table() -> None:

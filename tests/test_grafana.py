@@ -279,6 +279,7 @@ def test_a_table_joins_its_queries_and_shows_the_listed_columns_in_order() -> No
     assert organize["options"]["renameByName"]["Value #A"] == "Bandwidth"
     assert organize["options"]["indexByName"] == {"slurm_job_id": 0, "Value #A": 1, "Value #B": 2}
     overrides = {each["matcher"]["options"]: each["properties"] for each in table["fieldConfig"]["overrides"]}
+    assert overrides["/.+/"] == [{"id": "noValue", "value": "–"}]
     assert overrides["Degraded"] == [{"id": "unit", "value": "bool_on_off"}]
     assert overrides["Bandwidth"][0]["value"] == {"type": "color-background", "mode": "basic"}
     assert overrides["Job"][0]["id"] == "links"

@@ -12,17 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command import dashgen
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_board import BOARD, OTHER, SERIES
 
-import dashgen
+import dashgen as package
 from dashgen import grafana
 from dashgen.findings import Finding
 from dashgen.lint import RULES, documentation, lint, render
 from dashgen.promql import bare_counters, empty, labels, names, parse, selectors
 
 Json = dict[str, Any]
+FORMS = ("text", "json", "sarif", "github")
 CLEAN: Json = json.loads(grafana.text(grafana.dashboard(BOARD, grafana.Style(), [BOARD, OTHER])))
 
 
@@ -168,7 +170,7 @@ def test_every_rule_has_a_fault_and_a_documentation() -> None:
 
 
 def test_the_page_about_the_rules_is_what_the_rules_say_of_themselves() -> None:
-    page = (Path(dashgen.__file__).parent / "docs" / "lint.md").read_text(encoding="utf-8")
+    page = (Path(package.__file__).parent / "docs" / "lint.md").read_text(encoding="utf-8")
     assert page == documentation(), "write dashgen.lint.documentation() to dashgen/docs/lint.md"
     assert re.findall("^## (.+)$", page, re.MULTILINE) == list(RULES)
 
@@ -275,6 +277,30 @@ def test_the_vendors_own_database_is_found() -> None:
 
 def test_a_legend_label_that_the_vendor_aggregates_away_is_found() -> None:
     assert len(found("legend-label-dropped")) == 4
+
+
+# The command, on a folder of somebody else's dashboards.
+
+
+def test_the_command_reports_the_vendors_faults_in_every_form_and_fails(tmp_path: Path) -> None:
+    folder = tmp_path / "boards" / "deeper"
+    folder.mkdir(parents=True)
+    (folder / "vendor.json").write_text(json.dumps(VENDOR), encoding="utf-8")
+    (tmp_path / "boards" / "clean.json").write_text(json.dumps(CLEAN), encoding="utf-8")
+    done = {form: dashgen("lint", "boards", "--format", form, cwd=tmp_path) for form in FORMS}
+    assert {each.returncode for each in done.values()} == {1}
+    count = len(lint(VENDOR))
+    assert len(done["text"].stdout.splitlines()) == len(done["github"].stdout.splitlines()) == count
+    assert {each["file"] for each in json.loads(done["json"].stdout)} == {"boards/deeper/vendor.json"}
+    assert len(json.loads(done["sarif"].stdout)["runs"][0]["results"]) == count
+    line = "P2P Send / Exec Time [NVLink Only]: correct the title or the query: NVLink against network"
+    assert f"boards/deeper/vendor.json: {line} [title-query-mismatch]" in done["text"].stdout.splitlines()
+
+
+def test_the_command_is_content_with_a_clean_dashboard(tmp_path: Path) -> None:
+    (tmp_path / "clean.json").write_text(json.dumps(CLEAN), encoding="utf-8")
+    done = dashgen("lint", "clean.json", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 # Rules in doubt stay silent.

@@ -129,14 +129,17 @@ def test_an_overlay_imports_what_lies_beside_or_below_it(tmp_path: Path) -> None
 
 
 def test_every_helper_does_what_it_says(tmp_path: Path) -> None:
+    usual = build.bundle(config.Site())
+    changed, removed = (rule.record for rule in usual.recording[0].rules[:2])  # type: ignore[union-attr]
     found = site(
         tmp_path,
-        my="""
+        my=f"local changed = '{changed}', removed = '{removed}';"
+        """
 local d = import 'dashgen.libsonnet';
 d.threshold('NcclJobDegraded', 'low', 0.7, key='blind')
 + d.removeAlert('NcclJobQuiet')
-+ d.changeRule('job:nccl_exec:max', { expr: 'vector(1)' })
-+ d.removeRule('job:nccl_series:count')
++ d.changeRule(changed, { expr: 'vector(1)' })
++ d.removeRule(removed)
 + d.addRule('site', { record: 'job:site:count', expr: 'vector(2)' })
 + d.addRule('nccl-telemetry', { record: 'job:site:max', expr: 'vector(3)' })
 + d.removeDashboard('p2p.json')
@@ -145,12 +148,12 @@ d.threshold('NcclJobDegraded', 'low', 0.7, key='blind')
 + d.addPanel('job.json', { title: 'Extra', type: 'text', options: { content: 'x' } })
 """,
     )
-    usual, made = build.bundle(config.Site()), build.bundle(found)
+    made = build.bundle(found)
     low = [rule for group in made.alerts[Sensitivity.LOW] for rule in group.rules if isinstance(rule, AlertRule)]
     assert "> 0.7" in next(rule.expr for rule in low if rule.alert == "NcclJobDegraded")
     assert "NcclJobQuiet" not in made.runbooks and "NcclJobQuiet" in usual.runbooks
     rules = {rule.record: rule.expr for group in made.recording for rule in group.rules}  # type: ignore[union-attr]
-    assert rules["job:nccl_exec:max"] == "vector(1)" and "job:nccl_series:count" not in rules
+    assert rules[changed] == "vector(1)" and removed not in rules
     assert [group.name for group in made.recording if "job:site:count" in str(group)] == ["site"]
     assert [group.name for group in made.recording if "job:site:max" in str(group)] == ["nccl-telemetry"]
     assert list(made.dashboards) == [slug for slug in usual.dashboards if slug != "p2p"]
@@ -183,7 +186,7 @@ HOSTILE = {
     "an infinite loop": ("local f(x) = f(x + 1) tailstrict; { prometheusRules+:: { groups: f(0) } }", "not finished"),
     "a deep recursion": (
         "local f(x) = 1 + f(x + 1);\n{ grafanaDashboardFolder:: 'x' + f(0) }",
-        ":1:14: max stack frames",
+        r":1:1\d: max stack frames",
     ),
     "a huge text": ("{ grafanaDashboardFolder:: std.repeat('x', 900000000) }", "MiB"),
     "a huge list": (
@@ -228,8 +231,8 @@ WRONG = {
     f"{{ prometheusRules+:: {{ groups+: [{{ {GROUP}, rules: [{{ record: 'a' }}] }}] }} }}": r"x: a.expr: has to be",
     f"{{ prometheusRules+:: {{ groups+: [{{ {GROUP}, limit: 3, rules: [] }}] }} }}": r"unknown key limit",
     "{ prometheusRules+:: { groups+: super.groups } }": r"two groups are called",
-    f"{{ prometheusAlerts+:: {{ groups+: [{{ {GROUP}, rules: [{{ alert: 'A', expr: '1', labels: {{ a: 1 }} }}] }}] }} }}": (
-        r"prometheusAlerts \(low\): group x: A.labels.a: has to be a text, and is 1"
+    f"{{ prometheusAlerts+:: {{ groups+: [{{ {GROUP}, rules: [{{ alert: 'A', expr: 1 }}] }}] }} }}": (
+        r"prometheusAlerts \(low\): group x: A.expr: has to be a text"
     ),
     "(import 'dashgen.libsonnet').removePanel('job.json', 'Nope')": r"job.json has no panel Nope; it has .*Throughput",
     "(import 'dashgen.libsonnet').changePanel('nope.json', 'x', {})": r"no dashboard nope.json; there are .*job.json",
@@ -240,9 +243,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("overlay", WRONG)
-def test_a_wrong_overlay_is_told_with_its_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overlay: str
-) -> None:
+def test_a_wrong_overlay_is_told_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overlay: str) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=rf"^my\.jsonnet:.*{WRONG[overlay]}"):
         build.bundle(site(tmp_path, my=overlay), [Sensitivity.LOW])

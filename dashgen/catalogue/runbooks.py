@@ -14,6 +14,16 @@ COMMUNICATION = (
     "Application: message sizes or the algorithm mix changed at the same moment; a new batch size is not a fault.",
 )
 
+# How each collective hangs, for whoever reads the application's code next.
+HANGS = (
+    "AllReduce: a ring cannot form, or shapes differ between ranks. AllGather: memory runs out at a large world size. "
+    "ReduceScatter: unequal chunks, often together with a hung AllGather. Broadcast: its root is late, everybody waits. "
+    "Send and Recv: both sides send first, or sizes do not match.",
+    "A hang before any collective (`unhandled system error` at the start) is ring initialisation: firewall, "
+    "NCCL_SOCKET_IFNAME, name resolution.",
+    "Works on two nodes and fails on eight: an MTU mismatch on one hop is the first suspect, see NcclFabricMtuMismatch.",
+)
+
 TOOLS = (
     "Job and processes: `scontrol show job JOB`, `ps`, `nvidia-smi`, `dmesg | grep -i xid` on the suspect node.",
     "NCCL log: `NCCL_DEBUG=INFO` (WARN in production, TRACE for two GPUs at most), "

@@ -6,6 +6,7 @@ PyTorch's heartbeat monitor aborts after 480 s and its watchdog after 600 s: a p
 
 from __future__ import annotations
 
+from dashgen.catalogue.runbooks import HANGS
 from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit
 
 GROUP = "nccl-detection"
@@ -173,7 +174,7 @@ ALERTS = (
                 "Compare the last opCount of every rank in the NCCL log; the rank that is behind is the one to look at.",
                 "Dump PyTorch's Flight Recorder before the watchdog kills the processes.",
             ),
-            tell_apart=_TOLD,
+            tell_apart=(*_TOLD, *HANGS),
             act=(
                 "Collect stacks (py-spy dump) of the rank that is behind, then restart from the checkpoint without its node.",
                 "A collective inside `if rank == 0:` hangs for ever and silently: look at the code of the last change.",

@@ -95,9 +95,20 @@ def made_up(site: Site, known: Iterable[Series], end: float) -> Iterator[Series]
     known = list(known)
     places = [dict(one.labels) for one in known if one.name == "gpu:nccl_exec:relative"][:8]
     words = {
-        **{"transport": "mixed", "suspect": "network", "evidence": "collectives", "collective": "AllGather"},
-        **{"algo_proto": "RING_SIMPLE", "nranks": "32", "n_nodes": "32", "size_class": "large", "counter": "discards"},
-        **{"device": "mlx5_0", "port": "1", "comm_name": "dp", "message_size": "96-97MB", "p2p_operation": "Send"},
+        "algo_proto": "RING_SIMPLE",
+        "collective": "AllGather",
+        "comm_name": "dp",
+        "counter": "discards",
+        "device": "mlx5_0",
+        "evidence": "collectives",
+        "message_size": "96-97MB",
+        "n_nodes": "32",
+        "nranks": "32",
+        "p2p_operation": "Send",
+        "port": "1",
+        "size_class": "large",
+        "suspect": "network",
+        "transport": "mixed",
     }
     targets = {
         dict(one.labels)["node"]: dict(one.labels)["instance"] for one in known if one.name == "node:nccl_gpus:count"

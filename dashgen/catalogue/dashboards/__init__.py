@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dashgen.catalogue.dashboards import fabric, fleet, job, outliers, p2p, telemetry
-from dashgen.catalogue.dashboards.parts import annotations, cluster_variable
+from dashgen.catalogue.dashboards.parts import cluster_variable, marks
 from dashgen.model import Dashboard, Sensitivity
 
 __all__ = ["cluster_variable", "templates"]
@@ -22,4 +22,4 @@ def templates(sensitivity: Sensitivity) -> tuple[Dashboard, ...]:
         fabric.board(sensitivity),
         telemetry.board(sensitivity),
     )
-    return tuple(replace(each, annotations=annotations(each.variables)) for each in boards)
+    return tuple(replace(each, annotations=marks(each.variables)) for each in boards)

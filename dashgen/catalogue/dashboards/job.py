@@ -14,6 +14,7 @@ from dashgen.catalogue.dashboards.parts import (
     link,
     number,
     steps,
+    throughput,
 )
 from dashgen.catalogue.transport import CLASSES
 from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit
@@ -99,21 +100,7 @@ def _verdict(sensitivity: Sensitivity) -> Row:
                 width=16,
                 height=5,
             ),
-            answers(
-                "job:training_throughput:current",
-                title="Throughput",
-                legend="{{evidence}}",
-                also=(
-                    Query(
-                        expr="last_over_time(job:training_throughput:baseline{<of_job>}[6h])",
-                        legend="usual {{evidence}}",
-                    ),
-                ),
-                read="Shaded are the degradation windows and the alerts.",
-                bad="a step below the usual line at the time of a window; evidence says what is measured",
-                companion="",
-                minimum=0.0,
-            ),
+            throughput("a step below the usual line at the time of a window; evidence says what is measured"),
             answers(
                 "job:nccl_busbw_drop:ratio",
                 title="Bandwidth lost by transport and collective",

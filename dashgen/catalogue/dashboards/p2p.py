@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dashgen.catalogue.dashboards.parts import JOB, NODE, TRANSPORT, answers, described, link
+from dashgen.catalogue.dashboards.parts import JOB, NODE, TRANSPORT, answers, described, link, throughput
 from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit
 
 _CHOSEN = '{transport=~"$transport", <of_job>}'
@@ -81,16 +81,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         width=12,
                         height=10,
                     ),
-                    answers(
-                        "job:training_throughput:current",
-                        title="Throughput",
-                        legend="{{evidence}}",
-                        bad="a step down at the moment when Recv or Send takes longer",
-                        minimum=0.0,
-                        companion="",
-                        width=12,
-                        height=10,
-                    ),
+                    throughput("a step down at the moment when Recv or Send takes longer", width=12, height=10),
                 ),
             ),
         ),

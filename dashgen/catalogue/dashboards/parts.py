@@ -53,7 +53,7 @@ TO_JOB = {"Open the job": link("job", job="${__data.fields.<job_label>}")}
 LINE_TO_JOB = {"Open the job": link("job", job="${__field.labels.<job_label>}")}
 
 
-def annotations(variables: tuple[Variable, ...]) -> tuple[Annotation, ...]:
+def marks(variables: tuple[Variable, ...]) -> tuple[Annotation, ...]:
     """What is drawn over every graph: the alerts, and where a job is chosen its degradation windows."""
     jobs = {JOB: "<of_job>", SEVERAL_JOBS: OF_JOBS}
     chosen = next((matchers for variable, matchers in jobs.items() if variable in variables), "<in_cluster>")
@@ -100,6 +100,26 @@ def answers(
         unit=more.pop("unit", signal.unit),
         queries=(Query(expr=expr, legend=legend, instant=instant), *more.pop("also", ())),
         companion=more.pop("companion", signal.companion),
+        **more,
+    )
+
+
+def throughput(bad: str, **more: Any) -> Panel:
+    """What the job achieves, beside what it is used to, in the unit of whoever says so."""
+    usual = Query(expr="last_over_time(job:training_throughput:baseline{<of_job>}[6h])", legend="usual {{evidence}}")
+    return answers(
+        "job:training_throughput:current",
+        title="Throughput",
+        legend="{{evidence}}",
+        also=(usual,),
+        read="Shaded are the degradation windows and the alerts.",
+        bad=bad,
+        minimum=0.0,
+        line_units={
+            "reported": "<throughput_unit>",
+            "collectives": Unit.PER_SECOND.value,
+            "tensor": Unit.RATIO.value,
+        },
         **more,
     )
 
