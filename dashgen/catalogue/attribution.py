@@ -67,7 +67,8 @@ label_replace(
         name="job:nccl_candidate:depth",
         question="Which causes of slow communication does anything speak for?",
         healthy="absent",
-        # Open windows; one slow communicator among equal ones; a single node's links; a GPU that has been late for three dumps; or, where nobody can be named,
+        # Open windows; one slow communicator among equal ones; a single node's links, or a
+        # domain that fell apart; a GPU that has been late for three dumps; or, where nobody can be named,
         # arrival that has become uneven while throughput falls. A straggler is told under the transport of its
         # widest communicator.
         expr="""
@@ -87,7 +88,7 @@ label_replace(
 or
 label_replace(
   label_replace(
-    max by (<job>) (node:nccl_nvlink_drop:ratio) > 0.15,
+    max by (<job>) (node:nccl_nvlink_drop:ratio) > 0.15 or 1 - 1 / job:nccl_domains:growth,
     "transport", "nvlink", "", ""
   ),
   "suspect", "nvlink", "", ""
