@@ -87,7 +87,7 @@ def _read(path: str, text: str) -> _Contents:
         elif path.endswith((".yaml", ".yml")):
             for document in yaml.load_all(text, Loader=_LOADER):
                 _collect(document, found)
-    except (ValueError, yaml.YAMLError, RecursionError):
+    except (ValueError, LookupError, TypeError, AttributeError, yaml.YAMLError, RecursionError):
         return _Contents()
     return found
 

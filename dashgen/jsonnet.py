@@ -131,7 +131,8 @@ def _work() -> None:
 
     request = json.loads(sys.stdin.buffer.read())
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    # The parent stops the worker; this is for a parent that is stopped itself.
+    resource.setrlimit(resource.RLIMIT_CPU, (2 * SECONDS, 2 * SECONDS))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     imports = _Imports(request["own"], [Path(path) for path in request["overlays"]])

@@ -24,14 +24,17 @@ Files = Mapping[str, str]
 
 
 _BUILDS: dict[str, Bundle] = {}
+_RENDERED: dict[tuple[str, str], dict[str, str]] = {}
 
 
 def render(name: str, site: Site) -> dict[str, str]:
-    """What a target writes; a site is built once."""
+    """What a target writes; a site is built, and rendered, once."""
     key = site.model_dump_json()
     if key not in _BUILDS:
         _BUILDS[key] = build.bundle(site)
-    return TARGETS[name].render(_BUILDS[key], site)
+    if (name, key) not in _RENDERED:
+        _RENDERED[name, key] = TARGETS[name].render(_BUILDS[key], site)
+    return _RENDERED[name, key]
 
 
 def documents(files: Files, kind: str = "") -> Iterator[Json]:

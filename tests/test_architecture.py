@@ -29,6 +29,7 @@ LAYERS = (
         "lint",
         "targets",
         "jsonnet",
+        "marks",
         "mixin",
         "overlay",
     },

@@ -120,6 +120,7 @@ def test_recording_rules_boards_runbooks_and_other_files_are_counted() -> None:
 
 def test_a_first_build_and_a_damaged_file_are_no_news() -> None:
     assert drift.summary([Change("rules/recording.yaml", "added", None, rules())]) == []
+    assert told(rules(alert("x > 1")), "title: x\ndata: [1, 2]\n") == ["1 alert removed in low (NcclX)"]
     assert told("{", rules(alert("x > 1"))) == ["1 alert added in low (NcclX)"]
 
 

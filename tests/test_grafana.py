@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from grafana_models import misread, units
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_board import BOARD, OTHER
 
@@ -163,6 +163,7 @@ def test_a_collapsed_row_holds_its_panels_and_takes_one_line() -> None:
 sizes = st.lists(st.tuples(st.integers(1, 24), st.integers(2, 12)), max_size=12)
 
 
+@settings(deadline=None)  # a busy machine is not a fault
 @given(st.lists(st.tuples(sizes, st.booleans(), st.sampled_from(["", "Row"])), max_size=4))
 def test_panels_of_any_size_never_overlap(bands: list[tuple[list[tuple[int, int]], bool, str]]) -> None:
     rows = []
@@ -217,6 +218,7 @@ def test_a_uid_that_grafana_would_refuse_is_an_error() -> None:
         grafana.uid(STYLE, "a" * 40)
 
 
+@settings(deadline=None)  # a busy machine is not a fault
 @given(st.text(), st.text())
 def test_untrusted_text_stays_text(title: str, url: str) -> None:
     made = one_panel(title=title or "T", description=title or "D", links={title or "T": url})

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from command import dashgen
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_board import BOARD, OTHER, SERIES
 
@@ -392,6 +392,7 @@ boards = st.fixed_dictionaries(
 )
 
 
+@settings(deadline=None)  # a busy machine is not a fault
 @given(boards)
 def test_no_json_however_broken_stops_the_lint(board: Json) -> None:
     lint(board, SERIES)

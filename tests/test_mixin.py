@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from targets import evaluate, render
 
+import dashgen
 from dashgen import build, config
 from dashgen.model import Sensitivity
+from dashgen.targets import TARGETS
 from dashgen.targets.rulefile import group_data
 
 BARE = {"companions": {name: {"enabled": False} for name in ("textfile", "exporter_metrics", "counters", "dcgm")}}
@@ -165,6 +169,16 @@ def test_it_can_be_added_to_other_mixins_as_kube_prometheus_does() -> None:
     assert names[0] == "other" and len(set(names)) == len(names) > 4
     assert {"other.json", "job.json"} <= set(found["dashboards"]["NCCL"])
     assert "slurm_job_id" not in json.dumps(found)
+
+
+def test_the_mixin_of_the_target_page_works_and_a_single_tier_is_the_default_of_its_mixin() -> None:
+    page = (Path(dashgen.__file__).parent / "docs" / "targets.md").read_text()
+    (code,) = re.findall(r"```jsonnet\n(.*?)```", page, re.DOTALL)
+    found = evaluate(render("mixin", config.Site()), code)
+    assert {"alerts.json", "rules.json", "job.json"} <= set(found)
+    assert "https://example.com/runbooks/NcclJobDegraded" in json.dumps(found["alerts.json"])
+    low = TARGETS["mixin"].render(build.bundle(config.Site(), [Sensitivity.LOW]), config.Site())
+    assert evaluate(low, "(import 'mixin/mixin.libsonnet')._config.sensitivity") == "low"
 
 
 def test_no_mark_is_left_in_the_mixin() -> None:

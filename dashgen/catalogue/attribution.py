@@ -18,9 +18,9 @@ SIGNALS = (
         name="job:nccl_window:depth",
         question="Which transports are in a degradation window, how deep, and who is the suspect?",
         healthy="absent",
-        # The first verdict on a window stays for as long as it is open: a verdict that changes is a second page. It is
-        # not made in haste: dumps of different nodes are up to an interval apart, so for a dump or two after a change
-        # some GPUs look late that are not, and until three dumps agree nothing is said.
+        # The first verdict on a window stays for as long as it is open: a verdict that changes is a second page. Somebody
+        # is a straggler who was late for three dumps in a row: dumps of different nodes are up to an interval apart, so
+        # for a dump or two after a change some GPUs look late that are not.
         expr="""
 (job:nccl_degraded:depth and job:nccl_degraded:bool == 1)
 * on (<job>, transport) group_left (suspect)
@@ -36,27 +36,27 @@ or on (<job>, transport)
 label_replace(
   (job:nccl_degraded:depth{transport!="nvlink"} and job:nccl_degraded:bool == 1)
   unless on (<job>) job:nccl_degraded:bool{transport="nvlink"} == 1
-  unless on (<job>) (job:nccl_late_soon:min < 0.85 and job:nccl_skew_growth:ratio > 1.08),
+  unless on (<job>) (job:nccl_late_soon:min < 0.9 and job:nccl_skew_growth:ratio > 1.05),
   "suspect", "network", "", ""
 )
 or on (<job>, transport)
 label_replace(
   (job:nccl_degraded:depth{transport="nvlink"} and job:nccl_degraded:bool == 1)
   unless on (<job>) job:nccl_degraded:bool{transport!="nvlink"} == 1
-  unless on (<job>) (job:nccl_late_soon:min < 0.85 and job:nccl_skew_growth:ratio > 1.08),
+  unless on (<job>) (job:nccl_late_soon:min < 0.9 and job:nccl_skew_growth:ratio > 1.05),
   "suspect", "nvlink", "", ""
 )
 or on (<job>, transport)
 label_replace(
   (job:nccl_degraded:depth and job:nccl_degraded:bool == 1)
   and on (<job>) job:nccl_skew_growth:ratio > 1.3
-  unless on (<job>) job:nccl_late_soon:min < 0.85,
+  unless on (<job>) job:nccl_late_soon:min < 0.9,
   "suspect", "straggler", "", ""
 )
 or on (<job>, transport)
 label_replace(
   (job:nccl_degraded:depth and job:nccl_degraded:bool == 1)
-  unless on (<job>) job:nccl_late_soon:min < 0.85,
+  unless on (<job>) job:nccl_late_soon:min < 0.9,
   "suspect", "unknown", "", ""
 )""",
         unit=Unit.RATIO,
@@ -81,7 +81,7 @@ label_replace(
     1 - 1 / (min_over_time(job:nccl_tail_growth:ratio{transport="mixed"}[<3 dumps - 1s>]) > 1.2)
   )
   unless on (<job>) job:training_throughput_loss:ratio <= 0.05
-  unless on (<job>) job:nccl_late_soon:min < 0.85
+  unless on (<job>) min by (<job>) (gpu:nccl_late:ratio) < 0.85
   unless on (<job>) job:nccl_window:depth,
   "suspect", "network", "", ""
 )
@@ -184,7 +184,7 @@ of the job board, then at the outlier board.""",
         tiers={
             Sensitivity.LOW: Tier(threshold=0.10, dumps=3, severity=Severity.CRITICAL, hold=8, extra={"blind": 0.25}),
             Sensitivity.MEDIUM: Tier(
-                threshold=0.08, dumps=2, severity=Severity.CRITICAL, hold=6, extra={"blind": 0.20}
+                threshold=0.06, dumps=2, severity=Severity.CRITICAL, hold=6, extra={"blind": 0.20}
             ),
             Sensitivity.HIGH: Tier(threshold=0.05, dumps=1, severity=Severity.CRITICAL, hold=4, extra={"blind": 0.15}),
         },
@@ -253,7 +253,7 @@ LATE_ALERTS = (
         expr="""
 gpu:nccl_late:avg < <threshold>
 and
-gpu:nccl_late:avg <= on (<job>) group_left () 1.05 * job:nccl_late:min
+gpu:nccl_late:avg <= on (<job>) group_left () 1.03 * job:nccl_late:min
 and
 gpu:nccl_late:avg <= on (<job>, <node>) group_left () min by (<job>, <node>) (gpu:nccl_late:avg)
 unless on (<job>, <node>) node:nccl_late:ratio

@@ -62,7 +62,7 @@ SIGNALS = (
   last_over_time(gpu:nccl_late_baseline:relative[<3 dumps - 1s>])
   or
   (
-    clamp(quantile_over_time(0.5, gpu:nccl_exec:relative[30m] offset <10 dumps>), 0.82, 1.03)
+    clamp(quantile_over_time(0.5, gpu:nccl_exec:relative[30m] offset <10 dumps>), 0.84, 1.03)
     and
     (gpu:nccl_exec:relative offset <20 dumps>)
     and
@@ -132,14 +132,14 @@ count_over_time(gpu:nccl_late:ratio[<3 dumps - 1s>]) >= 3""",
     ),
     Signal(
         name="job:nccl_late_soon:min",
-        question="Does a GPU of the job look late that may turn out to be so?",
+        question="Does a GPU look late in a job where that would also slow down whole communicators?",
         healthy="absent",
+        # Where equal communicators hold several GPUs of a node, the GPUs beside a late one wait for it, and their rail
+        # looks slow: with a late GPU in sight, the path is not blamed in haste.
         expr="""
-min by (<job>) (
-  max_over_time(gpu:nccl_late:ratio[<2 dumps - 1s>])
-  and
-  count_over_time(gpu:nccl_late:ratio[<2 dumps - 1s>]) >= 2
-)""",
+min by (<job>) (gpu:nccl_late:ratio)
+and on (<job>)
+(job:nccl_siblings:info and on (<job>, n_nodes, nranks) job:nccl_transport:info{transport="mixed"})""",
         unit=Unit.RATIO,
         labels=("<job>",),
         group=GROUP,

@@ -192,7 +192,7 @@ job:nccl_quiet:seconds{evidence=~"spinning|idle|none"} > <threshold> * <dump>
         description="No GPU of job {{ $labels.<job_label> }} has reported new communication for "
         "{{ $value | humanizeDuration }} (GPU evidence: {{ $labels.evidence }}). A checkpoint or an evaluation looks the same "
         "for up to three minutes. Look first at the job board.",
-        tiers={Sensitivity.HIGH: Tier(threshold=4, dumps=0, severity=Severity.INFO, hold=0)},
+        tiers={Sensitivity.HIGH: Tier(threshold=4, dumps=0, severity=Severity.WARNING, hold=0)},
         sources="Four dumps: one more than a scrape gap and a late dump together can explain.",
         dashboard="job",
         runbook=Runbook(

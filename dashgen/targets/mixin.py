@@ -9,7 +9,7 @@ from pathlib import Path
 from dashgen import build, mixin
 from dashgen.config import Site
 from dashgen.model import Bundle
-from dashgen.targets.packs import GENERATED
+from dashgen.targets.packs import GENERATED, tier
 
 _README = f"""\
 <!-- {GENERATED} -->
@@ -37,7 +37,8 @@ the mixin was built for: for another one, set `dump_interval` in dashgen.yaml an
 def render(bundle: Bundle, site: Site) -> dict[str, str]:
     """path -> text of the mixin."""
     entries = [f"overlays/{number}/{Path(path).name}" for number, path in enumerate(site.overlays)]
-    files = mixin.sources(site, build.plain, entries)
+    wanted = site.model_copy(update={"sensitivity": tier(bundle, site)})
+    files = mixin.sources(wanted, build.plain, entries)
     files |= {f"overlays/{path}": text for path, text in bundle.overlays.items()}
     files["jsonnetfile.json"] = json.dumps({"version": 1, "dependencies": [], "legacyImports": True}, indent=2) + "\n"
     files["README.md"] = _README

@@ -9,12 +9,13 @@ from typing import Any
 from dashgen import catalogue
 from dashgen.model import Annotation, Panel, PanelType, Query, Sensitivity, Severity, Unit, Variable
 
-# The series that every job of the fleet has for as long as it reports.
+# The series that every job of the fleet has for as long as it reports: one a job, and one for each of its nodes.
+FLEET = "job:nccl_gpus:count"
 JOBS = "node:nccl_gpus:count"
 
 # Every choice offers only what the choices before it leave.
-JOB = Variable(name="job", label="<job_label>", series=f"{JOBS}{{<in_cluster>}}", multi=False, title="Job")
-SEVERAL_JOBS = Variable(name="job", label="<job_label>", series=f"{JOBS}{{<in_cluster>}}", title="Job")
+JOB = Variable(name="job", label="<job_label>", series=f"{FLEET}{{<in_cluster>}}", multi=False, title="Job")
+SEVERAL_JOBS = Variable(name="job", label="<job_label>", series=f"{FLEET}{{<in_cluster>}}", title="Job")
 TRANSPORT = Variable(name="transport", label="transport", series="job:nccl_transport:info{<of_job>}", title="Transport")
 COLLECTIVE = Variable(
     name="collective",
@@ -39,7 +40,7 @@ QUIET = "> 8 * <dump> < 3600"
 
 def cluster_variable(label: str) -> tuple[Variable, ...]:
     """The variable of a site that keeps several clusters in one Prometheus."""
-    return (Variable(name="cluster", label=label, series=JOBS, title="Cluster"),)
+    return (Variable(name="cluster", label=label, series=FLEET, title="Cluster"),)
 
 
 def link(board: str, **variables: str) -> str:
