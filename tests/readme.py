@@ -17,7 +17,10 @@ def _alert(alert: Alert) -> str:
         tier = alert.tiers.get(level)
         cells.append(f"{tier.severity}: {tier.threshold:g}, {tier.dumps} dumps" if tier else "–")
     question = catalogue.SIGNAL_BY_NAME[alert.signal].question
-    return f"| [`{alert.name}`](rules/runbooks/{alert.name}.md) | {question} | {' | '.join(cells)} |"
+    # An alert that a site has to ask for has no runbook in the committed packs.
+    page = f"rules/runbooks/{alert.name}.md"
+    name = f"[`{alert.name}`]({page})" if (README.parent / page).exists() else f"`{alert.name}`"
+    return f"| {name} | {question} | {' | '.join(cells)} |"
 
 
 def tables() -> dict[str, list[str]]:
