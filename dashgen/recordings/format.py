@@ -141,7 +141,7 @@ def write_story(folder: Path, recording: Recording) -> None:
 
 
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n"}
-_SAMPLE = re.compile(r'(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(?P<labels>.*)\})? (?P<value>\S+) (?P<time>\S+)')
+_SAMPLE = re.compile(r"(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(?P<labels>.*)\})? (?P<value>\S+) (?P<time>\S+)")
 _LABEL = re.compile(r'(?P<name>[a-zA-Z_][a-zA-Z0-9_]*)="(?P<value>(?:[^"\\\n]|\\.)*)",?')
 
 
