@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dashgen.errors import UserError
-from dashgen.recordings.dumps import message_size, run_job
+from dashgen.recordings.dumps import run_job
 from dashgen.recordings.format import SAMPLES, STORY, Recording, Series, read_samples, read_story
+from dashgen.recordings.inspector import message_size_range
 from dashgen.recordings.physics import PRESETS, bus_bytes
 from dashgen.recordings.scenario import Scenario
 from dashgen.recordings.simulate import load_scenario, make_recording, scenario_names, scenario_path, simulate
@@ -120,7 +121,7 @@ def test_a_slow_nic_slows_its_own_rail_alone() -> None:
 def test_bandwidth_times_time_is_never_less_than_the_bytes_moved(preset: str, seed: int, noise: float) -> None:
     constraint = {"kind": "network", "loss": 0.1, "noise": noise, "start": "3m"}
     _, series = simulate(scenario(preset, lasts="6m", events=[constraint]), seed)
-    sizes = {(one.operation, message_size(one.size)): one.size for one in PRESETS[preset]}
+    sizes = {(one.operation, message_size_range(one.size)): one.size for one in PRESETS[preset]}
     times = {one.labels: one for one in series if one.name == TIME}
     for labels, one in labelled(series, BANDWIDTH):
         size = sizes[labels["collective"], labels["message_size"]]
@@ -270,7 +271,7 @@ def test_published_readings_stand_at_their_moments() -> None:
 
 @given(size=st.integers(8192, 2**45))
 def test_a_message_size_range_holds_its_size(size: int) -> None:
-    match = re.fullmatch(r"(\d+)-(\d+)(B|KB|MB|GB|TB)", message_size(size))
+    match = re.fullmatch(r"(\d+)-(\d+)(B|KB|MB|GB|TB)", message_size_range(size))
     assert match is not None
     unit = 1024 ** ("B", "KB", "MB", "GB", "TB").index(match[3])
     low, high = int(match[1]), int(match[2])

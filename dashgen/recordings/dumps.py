@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dashgen.errors import UserError
+from dashgen.recordings.inspector import message_size_range
 from dashgen.recordings.lifecycle import Pulse, live, paced, stream
 from dashgen.recordings.physics import TRANSFER_NOISE, Effect, Floats, Ints, Operation, Plan, sample_times
 from dashgen.recordings.scenario import DeadRank, Job, Scenario
@@ -58,15 +59,6 @@ class Run:
     total: Ints
     dropped: Ints
     died: Floats
-
-
-def message_size(size: int) -> str:
-    """The range that Inspector files a message under: the floor in the largest unit (NVIDIA/nccl inspector_prom.cc)."""
-    unit = 0
-    while unit < 4 and size >= 1024 ** (unit + 1):
-        unit += 1
-    whole = size // 1024**unit
-    return f"{whole}-{whole + 1}{('B', 'KB', 'MB', 'GB', 'TB')[unit]}"
 
 
 def run_job(scenario: Scenario, number: int, seed: int) -> Run:
@@ -224,7 +216,7 @@ def _labels(job: Job, each: Operation) -> Key:
         "n_nodes": str(each.comm.n_nodes),
         "nranks": str(each.comm.nranks),
         "p2p_operation" if each.p2p else "collective": each.traffic.operation,
-        "message_size": message_size(each.size),
+        "message_size": message_size_range(each.size),
     }
     if not each.p2p:
         labels["algo_proto"] = each.algorithm
