@@ -164,7 +164,7 @@ ALERTS = (
         expr="node:nccl_duplicates:rate > <threshold>",
         summary="The exporter of {{ $labels.<node_label> }} drops duplicate series.",
         description="node_exporter on {{ $labels.<instance_label> }} reports {{ $value | humanize }} gathering errors a second: it drops "
-        "series that occur twice, and nothing else tells. Look first whether GPUs share a label.",
+        "series that occur twice, and nothing else tells. Verdicts about job {{ $labels.<job_label> }} may be blind there. Look first whether GPUs share a label.",
         tiers={Sensitivity.HIGH: Tier(threshold=0.01, dumps=4, severity=Severity.INFO)},
         sources="One error per scrape while duplicates exist: 0.017 a second at a 60 s scrape interval.",
         dashboard="telemetry",
