@@ -62,6 +62,13 @@ class Only(StrEnum):
     ALERTS = "alerts"
 
 
+class Document(StrEnum):
+    """YAML files that people write."""
+
+    SITE = "site"
+    RECORDING = "recording"
+
+
 class Report(StrEnum):
     """Forms of a list of findings."""
 
@@ -385,13 +392,20 @@ def config_init(output: OutFile = None) -> None:
 
 
 @config_app.command("schema")
-def config_schema(output: OutFile = None) -> None:
-    """Print the JSON Schema of dashgen.yaml."""
+def config_schema(
+    of: Annotated[Document, typer.Option("--of", help="the file that the schema is for")] = Document.SITE,
+    output: OutFile = None,
+) -> None:
+    """Print the JSON Schema of dashgen.yaml, or of a recording.yaml."""
     import json
 
-    from dashgen.config import Site
+    from pydantic import BaseModel
 
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Site.model_json_schema()}
+    from dashgen.config import Site
+    from dashgen.recordings.format import Recording
+
+    models: dict[Document, type[BaseModel]] = {Document.SITE: Site, Document.RECORDING: Recording}
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **models[of].model_json_schema()}
     _write(json.dumps(schema, indent=2) + "\n", output)
 
 

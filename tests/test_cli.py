@@ -19,6 +19,7 @@ import pytest
 import typer.main
 import yaml
 from command import Done, dashgen, environment, tree
+from jsonschema import Draft202012Validator
 from processes import tool
 
 from dashgen import __version__
@@ -426,3 +427,14 @@ def test_every_command_and_every_option_is_in_the_readme_under_its_heading(path:
 def test_every_command_and_every_option_says_what_it_is_for(path: tuple[str, ...]) -> None:
     assert COMMANDS[path].help
     assert all(parameter.help for parameter in COMMANDS[path].params)
+
+
+def test_the_schema_of_a_recording_accepts_every_recording_there_is(tmp_path: Path) -> None:
+    schema = json.loads(dashgen("config", "schema", "--of", "recording", cwd=tmp_path).stdout)
+    validator = Draft202012Validator(schema)
+    found = sorted((ROOT / "tests" / "recordings").glob("*/recording.yaml"))
+    assert found
+    for path in found:
+        story = json.loads(json.dumps(yaml.safe_load(path.read_text()), default=str))
+        assert list(validator.iter_errors(story)) == [], path
+    assert list(validator.iter_errors(story | {"storry": "x"}))

@@ -17,10 +17,16 @@ import numpy as np
 import pytest
 from processes import serving, tool
 
+from dashgen import build, config
 from dashgen.errors import UserError
+from dashgen.model import Sensitivity
+from dashgen.prometheus import evaluate
 from dashgen.recordings.format import SAMPLES, STORY, Labels, Series, read_samples, read_story, to_openmetrics
 from dashgen.recordings.live import on_grid, record, rhythm
 from dashgen.recordings.pseudonyms import Pseudonyms
+from dashgen.targets.rulefile import rule_file
+
+MEDIUM = Sensitivity.MEDIUM
 
 START = datetime(2026, 3, 19, 14, 40, tzinfo=UTC)
 SPAN = timedelta(minutes=25)
@@ -150,6 +156,23 @@ def test_pseudonyms_are_consistent_and_nothing_of_the_site_is_left(tmp_path: Pat
     gpus = {labels["UUID"]: labels["Hostname"] for labels in found if "UUID" in labels}
     assert {f"GPU-{file.removesuffix('.prom')}": at.partition(".")[0] for file, at in files.items()} == gpus
     assert set(gpus.values()) == nodes
+
+
+@pytest.mark.parametrize("pseudonyms", [False, True])
+def test_a_recorded_job_fires_the_same_alerts_as_the_original(tmp_path: Path, pseudonyms: bool) -> None:
+    original = Path(__file__).parent / "recordings" / "timeline-b"
+    story, found = read_story(original), read_samples(original)
+    site = config.Site()
+    files = {"recording.yaml": rule_file(build.recording(site)), "alerts.yaml": rule_file(build.alerts(site, MEDIUM))}
+
+    def fired(of: list[Series]) -> set[tuple[str, tuple[tuple[float, float], ...]]]:
+        start, end = story.start.timestamp(), story.end.timestamp()
+        judged = evaluate(files, of, start, end, 30, story.scrape_interval, "ALERTS")
+        return {(one.alert, one.firing) for one in judged.alerts if one.firing}
+
+    with prometheus(found, tmp_path) as url:
+        record(url, "41388", story.start, story.end, out=tmp_path / "recording", pseudonyms=pseudonyms)
+    assert fired(read_samples(tmp_path / "recording")) == fired(found) != set()
 
 
 def test_the_same_name_gets_the_same_pseudonym_in_every_label() -> None:
