@@ -430,7 +430,7 @@ def plain(site: Site, sensitivities: Iterable[Sensitivity] = tuple(Sensitivity))
         recording=recording(site),
         alerts=packs,
         runbooks={
-            alert.name: runbook(site.alert(alert), _symbolic(alert, site))
+            alert.name: runbook(site.alert(alert), symbolic(alert, site))
             for alert in catalogue.ALERTS
             if alert.name in shipped
         },
@@ -439,7 +439,7 @@ def plain(site: Site, sensitivities: Iterable[Sensitivity] = tuple(Sensitivity))
     )
 
 
-def _symbolic(alert: Alert, site: Site) -> str:
+def symbolic(alert: Alert, site: Site) -> str:
     """An alert's PromQL with its thresholds by name, for a text that speaks of all tiers."""
     names = {"threshold", *(name for asked in alert.tiers.values() for name in asked.extra)}
     return fill(alert.expr, site, {name: name.upper() for name in names})

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from dashgen import catalogue
-from dashgen.build import fill, signal_expr
+from dashgen.build import fill, signal_expr, symbolic
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config import Companions, Site
 from dashgen.errors import UserError
@@ -52,8 +52,7 @@ def _signal(signal: Signal, site: Site) -> str:
 
 
 def _alert(alert: Alert, site: Site) -> str:
-    names = {"threshold", *(name for asked in alert.tiers.values() for name in asked.extra)}
-    return runbook(alert, fill(alert.expr, site, {name: name.upper() for name in names})).rstrip()
+    return runbook(alert, symbolic(alert, site)).rstrip()
 
 
 def _metric(metric: Metric, name: str) -> str:

@@ -6,9 +6,22 @@ An idle or hung job's file is not rewritten, so its values stay as they were. Pr
 
 from __future__ import annotations
 
+from textwrap import indent
+
 from dashgen.model import Signal, Unit
 
 GROUP = "nccl-detection"
+
+
+def _file_age(of: str) -> str:
+    """Seconds since the newest file of the job's nodes was written: on the ``max`` (newest) or ``min`` (oldest) node."""
+    return f"""\
+time() - {of} by (<job>) (
+  0 * node:nccl_gpus:count
+  + on (<instance>) group_left ()
+  max by (<instance>) (last_over_time(<mtime>{{file=~"<textfile_regex>"}}[5m]))
+)"""
+
 
 SIGNALS = (
     Signal(
@@ -90,14 +103,7 @@ count by (<job>, <node>, <instance>) (
             ),
             (
                 "textfile",
-                """
-(
-  time() - max by (<job>) (
-    0 * node:nccl_gpus:count
-    + on (<instance>) group_left ()
-    max by (<instance>) (last_over_time(<mtime>{file=~"<textfile_regex>"}[5m]))
-  )
-)""",
+                "(\n" + indent(_file_age("max"), "  ") + "\n)",
             ),
         ),
         unit=Unit.SECONDS,
@@ -108,12 +114,7 @@ count by (<job>, <node>, <instance>) (
         name="job:nccl_oldest_dump:seconds",
         question="How long ago did the job's slowest node report new communication?",
         healthy="below two dump intervals",
-        expr="""
-time() - min by (<job>) (
-  0 * node:nccl_gpus:count
-  + on (<instance>) group_left ()
-  max by (<instance>) (last_over_time(<mtime>{file=~"<textfile_regex>"}[5m]))
-)""",
+        expr=_file_age("min"),
         unit=Unit.SECONDS,
         labels=("<job>",),
         group=GROUP,
