@@ -10,13 +10,11 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Literal
 
 from dashgen import promql
@@ -24,18 +22,9 @@ from dashgen.boards import Board
 from dashgen.errors import UserError, one_line
 from dashgen.findings import Finding
 from dashgen.model import AlertRule, Bundle, RecordingRule, RuleGroup, Sensitivity
-from dashgen.prometheus import (
-    Evaluation,
-    ExpressionError,
-    Firing,
-    Server,
-    check_rules,
-    evaluate,
-    find,
-    make_blocks,
-    seconds,
-)
-from dashgen.recordings.format import Expected, Fault, Recording, Series, read_samples, read_story, selector
+from dashgen.prometheus import Evaluation, ExpressionError, Firing, check_rules, find
+from dashgen.recordings.format import Expected, Fault, Recording, read_samples, read_story, selector
+from dashgen.replay import Replay, pack_name, replay, serve
 from dashgen.targets.rulefile import rule_file
 from dashgen.viewer import PanelProof, Viewer
 
@@ -158,7 +147,7 @@ def check_packs(bundle: Bundle, known: Collection[str]) -> list[Finding]:
     ``known`` are the names of the series that the world outside exposes. Every other series that a rule, a panel, an
     annotation or a variable reads has to be recorded. Raises UserError when promtool is missing.
     """
-    packs = {"recording.yaml": bundle.recording} | {_pack(tier): groups for tier, groups in bundle.alerts.items()}
+    packs = {"recording.yaml": bundle.recording} | {pack_name(tier): groups for tier, groups in bundle.alerts.items()}
     recorded = (rule.record for rule in _rules(bundle.recording) if isinstance(rule, RecordingRule))
     series = {*known, *_BUILT_IN, *recorded}
     refused = check_rules({name: rule_file(groups) for name, groups in packs.items()})
@@ -171,10 +160,6 @@ def check_packs(bundle: Bundle, known: Collection[str]) -> list[Finding]:
         for query in Board(board).queries:
             found += _unknown(f"{slug}: {query.where}", query.expr, series)
     return found
-
-
-def _pack(tier: Sensitivity) -> str:
-    return f"alerts-{tier.value}.yaml"
 
 
 def _rules(groups: Iterable[RuleGroup]) -> Iterator[RecordingRule | AlertRule]:
@@ -205,28 +190,24 @@ def prove(
     ``panel_needs`` names the metrics without which a panel may stay empty. Raises UserError when the recording is
     damaged or too large for promtool, or when a tool is missing.
     """
-    story, series = read_story(folder), read_samples(folder)
+    story, samples = read_story(folder), read_samples(folder)
     tiers = tuple(tier for tier in Sensitivity if tier in set(sensitivities))
-    start, end = story.start.timestamp(), story.end.timestamp()
-    interval = _interval(bundle)
     proof = Proof(name=folder.name, source=story.source, tiers=tiers)
-    began = time.monotonic()
     try:
-        result = evaluate(_rule_files(bundle, tiers), series, start, end, interval, story.scrape_interval)
+        played = replay(bundle, story, samples, tiers)
     except ExpressionError as error:
         return replace(proof, deviations=(Deviation(kind="rule", what=str(error)),))
     except UserError as error:
         raise UserError(f"{folder}: {error}") from error
-    took = time.monotonic() - began
-    everything = [*series, *result.series, *result.alert_series]
-    panels, empty = _prove_panels(bundle, story, interval, everything, panel_needs or {})
+    result = played.result
+    panels, empty = _prove_panels(bundle, played, panel_needs or {})
     return replace(
         proof,
         deviations=(*(each for tier in tiers for each in _judge(tier, story, result)), *empty),
         alerts=tuple(result.alerts),
         detections=tuple(found for tier in tiers for found in _detections(tier, story, result)),
         panels=panels,
-        evaluation_seconds=took,
+        evaluation_seconds=played.took,
     )
 
 
@@ -255,28 +236,6 @@ def prove_all(
             pool.shutdown(cancel_futures=True)
             raise
     return [future.result() for future in futures]
-
-
-def _interval(bundle: Bundle) -> int:
-    return int(min((seconds(group.interval) for group in bundle.recording if group.interval), default=30.0))
-
-
-def _rule_files(bundle: Bundle, tiers: Iterable[Sensitivity]) -> dict[str, str]:
-    """All packs for one run: packs share names of groups, and alerts tell their tier by a label."""
-    files = {"recording.yaml": rule_file(bundle.recording)}
-    for tier in tiers:
-        groups = bundle.alerts.get(tier, ())
-        if groups:
-            files[_pack(tier)] = rule_file(_of_tier(group, tier) for group in groups)
-    return files
-
-
-def _of_tier(group: RuleGroup, tier: Sensitivity) -> RuleGroup:
-    rules = tuple(
-        replace(rule, labels={**rule.labels, "sensitivity": tier.value}) if isinstance(rule, AlertRule) else rule
-        for rule in group.rules
-    )
-    return replace(group, name=f"{tier.value}: {group.name}", rules=rules)
 
 
 # Alerts.
@@ -370,28 +329,21 @@ def unproven(proofs: Iterable[Proof]) -> list[Deviation]:
     ]
 
 
-def _prove_panels(
-    bundle: Bundle, story: Recording, interval: int, series: Sequence[Series], needs: PanelNeeds
-) -> tuple[tuple[PanelProof, ...], list[Deviation]]:
+def _prove_panels(bundle: Bundle, played: Replay, needs: PanelNeeds) -> tuple[tuple[PanelProof, ...], list[Deviation]]:
     if not bundle.dashboards:
         return (), []
     panels: list[PanelProof] = []
     deviations: list[Deviation] = []
-    present = {one.name for one in series}
-    with TemporaryDirectory(prefix="dashgen-") as data:
-        make_blocks(Path(data), series)
-        # Blocks hold no stale markers: a sample must not outlive the next scrape or evaluation by much.
-        with Server(Path(data), lookback=max(story.scrape_interval, interval) + 20) as server:
-            for slug, json_data in bundle.dashboards.items():
-                viewer = Viewer(server, story, interval, Board(json_data))
-                shown = [
-                    viewer.prove(slug, panel, needs.get((slug, panel.title), ()), present) for panel in viewer.panels
-                ]
-                wanted = slug in story.boards
-                empty = viewer.without_values if wanted else []
-                deviations += [_panel_deviation(slug, f"variable {name}", "has no values") for name in empty]
-                deviations += [each for panel in shown for each in _complaints(panel, wanted)]
-                panels += shown
+    present = played.names
+    with serve(played) as server:
+        for slug, json_data in bundle.dashboards.items():
+            viewer = Viewer(server, played.story, played.interval, Board(json_data))
+            shown = [viewer.prove(slug, panel, needs.get((slug, panel.title), ()), present) for panel in viewer.panels]
+            wanted = slug in played.story.boards
+            empty = viewer.without_values if wanted else []
+            deviations += [_panel_deviation(slug, f"variable {name}", "has no values") for name in empty]
+            deviations += [each for panel in shown for each in _complaints(panel, wanted)]
+            panels += shown
     return tuple(panels), deviations
 
 

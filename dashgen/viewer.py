@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dashgen import variables
-from dashgen.boards import Board, PanelView, Query
+from dashgen.boards import Board, PanelView
 from dashgen.prometheus import ExpressionError, Server
 from dashgen.recordings.format import Recording, Series
 
@@ -41,21 +41,31 @@ class PanelProof:
 class Viewer:
     """Somebody who opens a dashboard on the whole recording, and opens every row.
 
-    ``panels`` are those that ask Prometheus, ``without_values`` the variables that have nothing to choose from.
+    ``panels`` are those that ask Prometheus, ``without_values`` the variables that have nothing to choose from, and
+    ``values`` what all variables stand for. The time range goes from ``start`` to ``end``, by default all of the
+    recording, in seconds since the epoch; a curve has a point every ``step`` seconds, ``most_points`` at most.
     """
 
-    def __init__(self, server: Server, story: Recording, interval: int, board: Board) -> None:
+    def __init__(
+        self,
+        server: Server,
+        story: Recording,
+        interval: int,
+        board: Board,
+        end: float | None = None,
+        most_points: int = _MAX_POINTS,
+    ) -> None:
         self._server = server
-        self._start, self._end = story.start.timestamp(), story.end.timestamp()
-        self._step = max(interval, int((self._end - self._start) / _MAX_POINTS) + 1)
-        self._values = variables.constants(board)
-        self._values |= variables.macros(self._start, self._end, self._step, story.scrape_interval)
+        self.start, self.end = story.start.timestamp(), story.end.timestamp() if end is None else end
+        self.step = max(interval, int((self.end - self.start) / most_points) + 1)
+        self.values = variables.constants(board)
+        self.values |= variables.macros(self.start, self.end, self.step, story.scrape_interval)
         self.panels = [panel for panel in board.asking if panel.queries]
         self.without_values: list[str] = []
         jobs = {fault.job for fault in story.faults}
         for choice in variables.choices(board):
-            values = server.label_values(choice.label, variables.fill(choice.match, self._values) or None)
-            self._values[choice.name] = variables.pick(choice, values, jobs.__contains__)
+            values = server.label_values(choice.label, variables.fill(choice.match, self.values) or None)
+            self.values[choice.name] = variables.pick(choice, values, jobs.__contains__)
             self.without_values += [] if values else [choice.name]
 
     def prove(self, slug: str, panel: PanelView, needs: Collection[str], present: Collection[str]) -> PanelProof:
@@ -67,7 +77,7 @@ class Viewer:
         for query in panel.queries:
             ref = str(query.target.get("refId") or "A")
             try:
-                found = self._ask(query)
+                found = self.ask(query.expr)
             except ExpressionError as error:
                 errors.append(f"query {ref}: {error}")
                 continue
@@ -84,11 +94,18 @@ class Viewer:
             excused=bool(needs) and not any(name in present for name in needs),
         )
 
-    def _ask(self, query: Query) -> list[Series]:
-        """The series that have anything to show. A range query is the instant query of a table at every moment."""
-        expr = variables.fill(query.expr, self._values)
-        found = self._server.query_range(expr, self._start, self._end, self._step)
+    def ask(self, expr: str) -> list[Series]:
+        """The curves of an expression: series that have anything to show.
+
+        The instant query of a table is asked like this as well where it matters whether it ever has an answer. Raises
+        ExpressionError when Prometheus refuses it.
+        """
+        found = self._server.query_range(variables.fill(expr, self.values), self.start, self.end, self.step)
         return [one for one in found if not np.isnan(one.values).all()]
+
+    def ask_now(self, expr: str) -> list[Series]:
+        """The values of an expression at the end of the time range, NaN among them. Raises as ``ask``."""
+        return self._server.query(variables.fill(expr, self.values), self.end)
 
 
 def _label(one: Series, label: str) -> str:

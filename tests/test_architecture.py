@@ -35,7 +35,8 @@ LAYERS = (
     },
     {"recordings", "output", "drift", "ncclperf"},
     {"prometheus", "ruletest"},
-    {"viewer", "proof", "scoreboard", "trials"},
+    {"viewer", "replay"},
+    {"proof", "scoreboard", "trials", "preview"},
     {"cli", "__main__"},
 )
 
