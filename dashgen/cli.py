@@ -279,6 +279,60 @@ def validate(
 
 
 @app.command()
+def preview(
+    config: Config = None,
+    recording: Annotated[
+        Path | None,
+        typer.Option("--recording", help="folder of one recording; by default a network fault, simulated on the spot"),
+    ] = None,
+    board: Annotated[
+        list[str] | None, typer.Option("--board", help="slug or uid of a board; may be repeated; by default all")
+    ] = None,
+    sensitivity: Annotated[
+        Sensitivity | None, typer.Option("--sensitivity", help="tier of the alerts; by default that of dashgen.yaml")
+    ] = None,
+    at: Annotated[
+        datetime | None,
+        typer.Option("--at", help="moment at which the boards are opened, UTC; by default the end of the recording"),
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write")] = Path("preview.html"),
+) -> None:
+    """Draw the boards on a recording, without Grafana, into one HTML file that opens anywhere."""
+    from tempfile import TemporaryDirectory
+
+    from dashgen import build as building
+    from dashgen import prometheus, scoreboard
+    from dashgen.output import check_own
+    from dashgen.preview import commands, make
+    from dashgen.preview.page import MARK
+    from dashgen.recordings.scenario import scenario_path
+    from dashgen.recordings.simulate import make_recording
+
+    check_own(output, MARK)
+    given = _site(config)
+    for tool in ("promtool", "prometheus"):
+        prometheus.find(tool)
+    with TemporaryDirectory(prefix="dashgen-") as scratch:
+        folder = recording or Path(scratch) / commands.SCENARIO
+        if recording is None:
+            make_recording(scenario_path(commands.SCENARIO), folder)
+        ((_, site),) = scoreboard.sites([folder], given)
+        if sensitivity is not None:
+            site = site.model_copy(update={"sensitivity": sensitivity})
+        bundle = building.bundle(site, [site.sensitivity])
+        wanted = make.Wanted(
+            tier=site.sensitivity,
+            boards=make.chosen(bundle, board or []),
+            end=None if at is None else _utc(at).timestamp(),
+            commands=commands.again(recording, config, board or [], sensitivity, at and _utc(at)),
+        )
+        with _progress(1 + len(wanted.boards), "drawing") as step:
+            text = make.preview(bundle, folder, wanted, building.panel_needs(site), step)
+    _write(text, output)
+    typer.echo(f"{output}: {len(wanted.boards)} boards, {len(text.encode()) / 1e6:.1f} MB")
+
+
+@app.command()
 def lint(
     paths: Annotated[list[Path], typer.Argument(help="dashboard JSON files, or folders of them")],
     format: Annotated[Report, typer.Option("--format", help="form of the findings")] = Report.TEXT,

@@ -41,9 +41,10 @@ class PanelProof:
 class Viewer:
     """Somebody who opens a dashboard on the whole recording, and opens every row.
 
-    ``panels`` are those that ask Prometheus, ``without_values`` the variables that have nothing to choose from, and
-    ``values`` what all variables stand for. The time range goes from ``start`` to ``end``, by default all of the
-    recording, in seconds since the epoch; a curve has a point every ``step`` seconds, ``most_points`` at most.
+    ``panels`` are those that ask Prometheus, ``without_values`` the variables that have nothing to choose from,
+    ``values`` what all variables stand for, and ``chosen`` what a reader sees of those that can be chosen. The time
+    range goes from ``start`` to ``end``, by default all of the recording, in seconds since the epoch; a curve has a
+    point every ``step`` seconds, ``most_points`` at most.
     """
 
     def __init__(
@@ -62,11 +63,14 @@ class Viewer:
         self.values |= variables.macros(self.start, self.end, self.step, story.scrape_interval)
         self.panels = [panel for panel in board.asking if panel.queries]
         self.without_values: list[str] = []
+        self.chosen: dict[str, str] = {}
         jobs = {fault.job for fault in story.faults}
         for choice in variables.choices(board):
             values = server.label_values(choice.label, variables.fill(choice.match, self.values) or None)
             self.values[choice.name] = variables.pick(choice, values, jobs.__contains__)
             self.without_values += [] if values else [choice.name]
+            everything = choice.multi and (len(values) != 1 or choice.everything)
+            self.chosen[choice.name] = "All" if everything else values[0] if choice.multi else self.values[choice.name]
 
     def prove(self, slug: str, panel: PanelView, needs: Collection[str], present: Collection[str]) -> PanelProof:
         """Ask every query of a panel; it is excused when none of the metrics it ``needs`` is ``present``."""

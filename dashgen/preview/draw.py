@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One panel, whatever its type: what it asks, and what is to be shown of the answers."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dashgen.boards import Json, PanelView, Query, mapping
+from dashgen.preview import cells, lines
+from dashgen.preview.fields import Field, field_of, ignored
+from dashgen.preview.figures import Figure, Region, Span
+from dashgen.preview.frames import (
+    CALCULATIONS,
+    Cell,
+    Curve,
+    NotDrawn,
+    Table,
+    last,
+    legend,
+    ordered,
+    reduction,
+    table,
+)
+from dashgen.prometheus import ExpressionError
+from dashgen.recordings.format import Series
+from dashgen.viewer import Viewer
+
+MOST_LINES = 200
+"""Lines of a table that anybody scrolls through."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A single value; ``colour`` is that of its background, empty where it has none."""
+
+    name: str
+    text: str
+    colour: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """A cell of a table: a text, a background, a small curve, and the anchor on the page that it leads to."""
+
+    text: str
+    colour: str = ""
+    curve: Series | None = None
+    link: str = ""
+    number: bool = False
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table as it is shown."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Box, ...], ...]
+
+
+@dataclass(frozen=True)
+class Words:
+    """The text of a text panel; ``markdown`` where it is that."""
+
+    text: str
+    markdown: bool
+
+
+@dataclass(frozen=True)
+class Empty:
+    """Why there is nothing to see; ``wrong`` where that is a fault."""
+
+    text: str
+    wrong: bool = False
+
+
+Body = Figure | Sheet | Words | Empty | tuple[Tile, ...]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A panel ready for the page; ``place`` is its left, top, width and height on Grafana's grid."""
+
+    title: str
+    description: str
+    row: str
+    place: tuple[int, int, int, int]
+    body: Body
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What panels of a board share.
+
+    ``needs`` are the metrics, by title, without any of which a panel has nothing to show; ``present`` the names of all
+    series there are; ``anchors`` the places on the page by the uid of a board.
+    """
+
+    viewer: Viewer
+    regions: tuple[Region, ...]
+    needs: Mapping[str, Collection[str]]
+    present: Collection[str]
+    anchors: Mapping[str, str]
+
+    def span(self, width: int) -> Span:
+        """The time range, drawn over some columns of the grid."""
+        return Span(self.viewer.start, self.viewer.end, self.viewer.step, width)
+
+
+def draw(panel: PanelView, around: Surroundings) -> Drawn:
+    """A panel with what Prometheus answers to its queries."""
+    notes: tuple[str, ...] = ()
+    try:
+        body = _body(panel, around)
+    except NotDrawn as error:
+        body = Empty(f"not drawn here: {error}")
+    except ExpressionError as error:
+        body = Empty(f"Prometheus refuses {error}", wrong=True)
+    if not isinstance(body, Empty):
+        skipped = list(dict.fromkeys(ignored(panel.json)))
+        notes = (f"not done here: {', '.join(skipped)}",) if skipped else ()
+    if isinstance(body, Figure):
+        notes = (*body.notes, *notes)
+    elif isinstance(body, Sheet) and len(body.rows) > MOST_LINES:
+        notes = (*notes, f"{MOST_LINES} of {len(body.rows)} lines shown")
+        body = replace(body, rows=body.rows[:MOST_LINES])
+    return Drawn(
+        title=panel.title or f"Panel {panel.json.get('id', 'without title')}",
+        description=str(panel.json.get("description") or ""),
+        row=panel.row,
+        place=_place(panel.json),
+        body=body,
+        notes=notes,
+    )
+
+
+def _place(panel: Json) -> tuple[int, int, int, int]:
+    """Left, top, width and height; what is not on the grid is put there."""
+    grid = mapping(panel.get("gridPos"))
+
+    def at(name: str, otherwise: int) -> int:
+        value = grid.get(name)
+        return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 100_000 else otherwise
+
+    width = min(24, max(1, at("w", 12)))
+    return min(at("x", 0), 24 - width), at("y", 0), width, min(60, max(2, at("h", 8)))
+
+
+def _body(panel: PanelView, around: Surroundings) -> Body:
+    if panel.type == "text":
+        return _words(panel.json)
+    if panel.type not in ("timeseries", "stat", "bargauge", "table", "heatmap", "state-timeline"):
+        raise NotDrawn(f"panel type {panel.type or 'without name'}")
+    if panel.json.get("repeat"):
+        raise NotDrawn("repeated panel")
+    asked = [query for query in panel.queries if not query.target.get("hide")]
+    answers = {_ref(query): _ask(query, panel, around.viewer) for query in asked}
+    if not any(answers.values()):
+        return _nothing(panel, around)
+    if panel.type == "table":
+        return _sheet(panel.json, table(answers, panel.json), around)
+    legends = {_ref(query): str(query.target.get("legendFormat") or "") for query in asked}
+    curves = [Curve(ref, legend(one, legends[ref]), one) for ref, found in answers.items() for one in found]
+    fields = [field_of(panel.json, each.name, each.ref) for each in curves]
+    span = around.span(_place(panel.json)[2])
+    if panel.type == "timeseries":
+        return lines.time_series(panel.json, curves, fields, span, around.regions)
+    if panel.type == "heatmap":
+        return cells.heatmap(panel.json, curves, fields[0], span)
+    if panel.type == "state-timeline":
+        return cells.state_timeline(panel.json, curves, fields, span)
+    reduce = reduction(panel.json)
+    values = [reduce(each.series) for each in curves]
+    if panel.type == "bargauge":
+        return cells.bar_gauge(panel.json, curves, fields, values)
+    return _tiles(panel.json, curves, fields, values)
+
+
+def _ref(query: Query) -> str:
+    return str(query.target.get("refId") or "A")
+
+
+def _ask(query: Query, panel: PanelView, viewer: Viewer) -> list[Series]:
+    if not query.target.get("instant"):
+        return viewer.ask(query.expr)
+    found = ordered(query.expr, viewer.ask_now(query.expr))
+    # A table shows that a value is no number; a curve of it is none.
+    return [one for one in found if panel.type == "table" or not math.isnan(float(one.values[-1]))]
+
+
+def _nothing(panel: PanelView, around: Surroundings) -> Empty:
+    """The panel's own words, or what the recording lacks where that is the reason."""
+    needs = sorted(around.needs.get(panel.title, ()))
+    if needs and not any(name in around.present for name in needs):
+        return Empty(f"No data: needs {_some(needs)}, which this recording does not have")
+    words = field_of(panel.json, "", "").no_value or "no data"
+    reads = dict.fromkeys(each.name for query in panel.queries for each in query.selectors if each.name)
+    absent = [name for name in reads if name not in around.present]
+    reason = f": nothing here is called {_some(absent)}" if absent and words == "no data" else ""
+    return Empty(words[:1].upper() + words[1:] + reason)
+
+
+def _some(names: Sequence[str]) -> str:
+    listed = ", ".join(names[:3])
+    return f"{listed} or {len(names) - 3} others" if len(names) > 3 else listed
+
+
+# Single values.
+
+
+def _tiles(panel: Json, curves: Sequence[Curve], fields: Sequence[Field], values: Sequence[float]) -> tuple[Tile, ...]:
+    coloured = str(mapping(panel.get("options")).get("colorMode") or "value") != "none"
+    named = len(curves) > 1
+    return tuple(
+        Tile(each.name if named else "", field.text(value), field.colour_of(value) if coloured else "")
+        for each, field, value in zip(curves, fields, values, strict=True)
+    )
+
+
+# Tables.
+
+_BOARD = re.compile(r"/d/([a-zA-Z0-9_-]+)")
+
+
+def _sheet(panel: Json, tables: Sequence[Table], around: Surroundings) -> Body:
+    if not tables:
+        return Empty("No data")
+    if len(tables) > 1:
+        raise NotDrawn("several tables in one panel")
+    shown = tables[0]
+    fields = {name: field_of(panel, name, shown.refs.get(name, "")) for name in shown.columns}
+    links = {name: _anchor(field, around.anchors) for name, field in fields.items()}
+    return Sheet(
+        shown.columns,
+        tuple(tuple(_box(row[name], fields[name], links[name]) for name in shown.columns) for row in shown.rows),
+    )
+
+
+def _anchor(field: Field, anchors: Mapping[str, str]) -> str:
+    """The board that a column leads to, if it is on the page; a preview leads nowhere else."""
+    for each in field.links:
+        match = _BOARD.match(str(each.get("url") or ""))
+        if match and match[1] in anchors:
+            return anchors[match[1]]
+    return ""
+
+
+def _box(cell: Cell, field: Field, link: str) -> Box:
+    style = mapping(field.custom.get("cellOptions"))
+    if cell is None or cell == "":
+        return Box(field.no_value)
+    if isinstance(cell, str):
+        return Box(cell, link=link)
+    value = last(cell) if isinstance(cell, Series) else cell
+    colour = field.colour_of(value) if str(style.get("type") or "").startswith("color-background") else ""
+    return Box(field.text(value), colour, cell if isinstance(cell, Series) else None, link, number=True)
+
+
+# Text.
+
+
+def _words(panel: Json) -> Words:
+    options = mapping(panel.get("options"))
+    return Words(str(options.get("content") or ""), str(options.get("mode") or "markdown") == "markdown")
+
+
+__all__ = ["CALCULATIONS", "Box", "Drawn", "Empty", "Sheet", "Surroundings", "Tile", "Words", "draw"]

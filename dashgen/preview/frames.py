@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Query answers as Grafana lays them out: curves with names, and tables after the panel's transformations.
+
+Exactly the transformations that dashgen's boards use are here, as Grafana does them; any other is refused, because a
+table without it would say something else than Grafana's.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from dashgen.boards import Json, mapping, objects
+from dashgen.recordings.format import Series, selector
+
+
+class NotDrawn(Exception):
+    """A preview cannot show this; the text says what it is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A series with the name that its legend gives it, and the letter of its query."""
+
+    ref: str
+    name: str
+    series: Series
+
+
+Cell = str | float | Series | None
+"""A word, a number, a curve to be drawn small, or nothing."""
+
+Row = dict[str, Cell]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns in their order, with the letter of the query that a column's values come from, and the rows."""
+
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    refs: Mapping[str, str]
+
+
+_LABEL = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+
+
+def legend(one: Series, template: str) -> str:
+    """The name of a curve: its legend filled in; without a legend, the series as Prometheus writes it."""
+    if not template or template == "__auto":
+        return selector(one.name, one.labels)
+    labels = dict(one.labels) | {"__name__": one.name}
+    return _LABEL.sub(lambda match: labels.get(match[1], ""), template).strip()
+
+
+_ORDERED = re.compile(r"\s*(sort|sort_desc|topk|bottomk)\b")
+
+
+def ordered(expr: str, found: Sequence[Series]) -> list[Series]:
+    """Answers of an instant query in the order of their labels, or in the one that the query asks for.
+
+    Prometheus promises no order among equals, and the same input has to give the same page.
+    """
+    by_label = sorted(found, key=lambda one: (one.name, one.labels))
+    asked = _ORDERED.match(expr)
+    if asked is None:
+        return by_label
+    falling = asked[1] in ("sort_desc", "topk")
+    return sorted(by_label, key=lambda one: _rank(float(one.values[-1]), falling))
+
+
+def _rank(value: float, falling: bool) -> tuple[bool, float]:
+    return math.isnan(value), -value if falling else value
+
+
+# Tables.
+
+
+def table(answers: Mapping[str, Sequence[Series]], panel: Json) -> tuple[Table, ...]:
+    """The tables of a panel from the answers to its queries, by letter: one, unless nothing joins them.
+
+    Answers are curves where the panel turns curves into cells, values at one moment otherwise. Raises NotDrawn for a
+    transformation that is not done here.
+    """
+    steps = [each for each in objects(panel.get("transformations")) if not each.get("disabled")]
+    trends = any(each.get("id") == "timeSeriesTable" for each in steps)
+    tables = [_frame(ref, found, len(answers) > 1, trends) for ref, found in answers.items() if found]
+    for each in steps:
+        kind = str(each.get("id"))
+        if kind not in _TRANSFORMATIONS:
+            raise NotDrawn(f"transformation {kind}")
+        tables = _TRANSFORMATIONS[kind](tables, mapping(each.get("options")))
+    return tuple(_sorted(each, panel) for each in tables)
+
+
+def _frame(ref: str, found: Sequence[Series], several: bool, trends: bool) -> Table:
+    """One row a series: its labels, and its value or its curve."""
+    value = f"Trend #{ref}" if trends else f"Value #{ref}" if several else "Value"
+    names = dict.fromkeys(name for one in found for name, _ in one.labels)
+    head = [] if trends else ["Time", *["__name__"] * any(one.name for one in found)]
+    rows = []
+    for one in found:
+        row: Row = {} if trends else {"Time": _moment(float(one.times[-1])), "__name__": one.name}
+        row |= {name: dict(one.labels).get(name) for name in names}
+        row[value] = one if trends else float(one.values[-1])
+        rows.append(row)
+    return Table((*head, *sorted(names), value), tuple(rows), {value: ref})
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _keep(tables: list[Table], options: Json) -> list[Table]:
+    names = mapping(options.get("include")).get("names")
+    if set(options) - {"include"} or not isinstance(names, list):
+        raise NotDrawn("transformation filterFieldsByName with other than a list of names")
+    kept = [_only(each, [name for name in each.columns if name in names]) for each in tables]
+    return [each for each in kept if each.columns]
+
+
+def _only(given: Table, columns: Sequence[str]) -> Table:
+    rows = tuple({name: row.get(name) for name in columns} for row in given.rows)
+    return Table(tuple(columns), rows, {name: ref for name, ref in given.refs.items() if name in columns})
+
+
+def _merge(tables: list[Table], options: Json) -> list[Table]:
+    """Rows that agree in all columns that every table has, and in whatever else both have, become one row."""
+    if len(tables) < 2:
+        return tables
+    columns = tuple(dict.fromkeys(name for each in tables for name in each.columns))
+    keys = [name for name in columns if all(name in each.columns for each in tables)]
+    if not keys:
+        return tables
+    rows: list[Row] = []
+    by_key: dict[tuple[Cell, ...], list[Row]] = {}
+    for given in tables:
+        for row in given.rows:
+            same = by_key.setdefault(tuple(row.get(name) for name in keys), [])
+            fitting = [each for each in same if _mergeable(each, row)]
+            for each in fitting:
+                each |= {name: cell for name, cell in row.items() if cell is not None or name not in each}
+            if not fitting:
+                fresh = dict(row)
+                same.append(fresh)
+                rows.append(fresh)
+    refs = {name: ref for each in tables for name, ref in each.refs.items()}
+    return [Table(columns, tuple({name: row.get(name) for name in columns} for row in rows), refs)]
+
+
+def _mergeable(one: Row, other: Row) -> bool:
+    return all(one[name] is None or one[name] == other[name] for name in one.keys() & other.keys())
+
+
+def _organize(tables: list[Table], options: Json) -> list[Table]:
+    if mapping(options.get("includeByName")):
+        raise NotDrawn("transformation organize with includeByName")
+    gone = {name for name, flag in mapping(options.get("excludeByName")).items() if flag}
+    places, renamed = mapping(options.get("indexByName")), mapping(options.get("renameByName"))
+    done = []
+    for each in tables:
+        kept = [name for name in each.columns if name not in gone]
+        kept.sort(key=lambda name: places.get(name, len(places)))
+        titles = {name: str(renamed.get(name) or name) for name in kept}
+        rows = tuple({titles[name]: row.get(name) for name in kept} for row in each.rows)
+        refs = {titles[name]: ref for name, ref in each.refs.items() if name in titles}
+        done.append(Table(tuple(titles.values()), rows, refs))
+    return done
+
+
+_TRANSFORMATIONS: Mapping[str, Callable[[list[Table], Json], list[Table]]] = {
+    "timeSeriesTable": lambda tables, options: tables,
+    "filterFieldsByName": _keep,
+    "merge": _merge,
+    "organize": _organize,
+}
+
+
+def _sorted(given: Table, panel: Json) -> Table:
+    """In the panel's own order; cells without a value come last, whatever the direction."""
+    rows = list(given.rows)
+    for each in reversed(objects(mapping(panel.get("options")).get("sortBy"))):
+        name, falling = str(each.get("displayName")), bool(each.get("desc"))
+        if name in given.columns:
+            filled = [row for row in rows if row[name] is not None]
+            filled.sort(key=lambda row: _order(row[name]), reverse=falling)
+            rows = filled + [row for row in rows if row[name] is None]
+    return Table(given.columns, tuple(rows), given.refs)
+
+
+def _order(cell: Cell) -> tuple[bool, float, str]:
+    value = last(cell) if isinstance(cell, Series) else cell
+    return (True, 0.0, value) if isinstance(value, str) else (False, value if value is not None else -math.inf, "")
+
+
+# One value for a whole curve.
+
+
+def last(one: Series) -> float:
+    """The last value that is a number; NaN where there is none."""
+    return next((value for value in reversed(one.values.tolist()) if not math.isnan(value)), math.nan)
+
+
+def _of(reduce: Callable[[list[float]], float]) -> Callable[[Series], float]:
+    def reduced(one: Series) -> float:
+        numbers = [value for value in one.values.tolist() if not math.isnan(value)]
+        return reduce(numbers) if numbers else math.nan
+
+    return reduced
+
+
+CALCULATIONS: Mapping[str, tuple[str, Callable[[Series], float]]] = {
+    "lastNotNull": ("last", last),
+    "last": ("last", lambda one: float(one.values[-1])),
+    "min": ("min", _of(min)),
+    "max": ("max", _of(max)),
+    "mean": ("mean", _of(lambda numbers: math.fsum(numbers) / len(numbers))),
+    "sum": ("sum", _of(math.fsum)),
+}
+"""Grafana's name of a reduction, the word in a legend, and what it does."""
+
+
+def reduction(panel: Json) -> Callable[[Series], float]:
+    """How a panel of single values makes one of a curve. Raises NotDrawn where it is not known here."""
+    options = mapping(mapping(panel.get("options")).get("reduceOptions"))
+    calcs = options.get("calcs")
+    name = str(calcs[0]) if isinstance(calcs, list) and calcs else "lastNotNull"
+    if name not in CALCULATIONS or options.get("values"):
+        raise NotDrawn(f"reduction {name}" if name not in CALCULATIONS else "every value of a curve")
+    return CALCULATIONS[name][1]

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boards opened one after the other on a recording, as sections of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from dashgen import variables
+from dashgen.boards import Board, Json, mapping, objects
+from dashgen.errors import UserError
+from dashgen.model import Bundle, Sensitivity
+from dashgen.preview.draw import Drawn, Surroundings, draw
+from dashgen.preview.fields import colour
+from dashgen.preview.figures import Region
+from dashgen.preview.frames import legend
+from dashgen.preview.page import Mark, Page, Section, page
+from dashgen.prometheus import ExpressionError
+from dashgen.proof import PanelNeeds
+from dashgen.recordings.format import Labels, Recording, Series, read_samples, read_story
+from dashgen.replay import replay, serve
+from dashgen.viewer import Viewer
+
+MOST_POINTS = 960
+"""Points of a curve: as many as a panel is wide on a large screen."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What is to be previewed: boards by slug (all when empty), at which tier, up to which moment of the recording.
+
+    ``end`` is in seconds since the epoch; None stands for the end of the recording. ``commands`` are the lines with
+    which a reader makes the same page.
+    """
+
+    tier: Sensitivity
+    boards: tuple[str, ...] = ()
+    end: float | None = None
+    commands: tuple[str, ...] = ()
+
+
+def chosen(bundle: Bundle, names: Sequence[str]) -> tuple[str, ...]:
+    """The slugs of boards that are named by slug or uid, in the order of the bundle; all without a name.
+
+    Raises UserError for a name that no board has.
+    """
+    by_name = {slug: slug for slug in bundle.dashboards}
+    by_name |= {str(board.get("uid")): slug for slug, board in bundle.dashboards.items() if mapping(board).get("uid")}
+    for name in names:
+        if name not in by_name:
+            raise UserError(f"--board {name}: no such board; there are {', '.join(bundle.dashboards)}")
+    wanted = {by_name[name] for name in names}
+    return tuple(slug for slug in bundle.dashboards if slug in wanted or not wanted)
+
+
+def preview(
+    bundle: Bundle,
+    folder: Path,
+    wanted: Wanted,
+    panel_needs: PanelNeeds,
+    progress: Callable[[str], None] = lambda step: None,
+) -> str:
+    """The HTML of a bundle's boards on one recording; the bundle is built for the recording's site.
+
+    Equal input gives equal bytes. ``progress`` hears of the rules and of each board when it is done. Raises UserError
+    when the recording is damaged or too large, when Prometheus refuses a rule, when a tool is missing, or when there is
+    no such board.
+    """
+    story, samples = read_story(folder), read_samples(folder)
+    slugs = chosen(bundle, wanted.boards)
+    end = _end(story, wanted.end)
+    try:
+        played = replay(bundle, story, samples, [wanted.tier])
+    except UserError as error:
+        raise UserError(f"{folder}: {error}") from error
+    progress("rules")
+    anchors = {str(bundle.dashboards[slug].get("uid")): f"#board-{number}" for number, slug in enumerate(slugs)}
+    sections = []
+    with serve(played) as server:
+        for slug in slugs:
+            board = Board(bundle.dashboards[slug])
+            viewer = Viewer(server, story, played.interval, board, end, MOST_POINTS)
+            needs = {title: metrics for (where, title), metrics in panel_needs.items() if where == slug}
+            sections.append(_section(board, viewer, needs, played.names, anchors))
+            progress(slug)
+    return page(
+        Page(
+            name=folder.resolve().name,
+            story=story,
+            tier=wanted.tier,
+            end=end,
+            alerts=tuple(played.result.alerts),
+            commands=wanted.commands,
+            sections=tuple(sections),
+        )
+    )
+
+
+def _end(story: Recording, asked: float | None) -> float:
+    start, end = story.start.timestamp(), story.end.timestamp()
+    if asked is None:
+        return end
+    if not start < asked <= end:
+        raise UserError(f"--at: not within the recording, {_told(start)} to {_told(end)}; name a moment in it")
+    return asked
+
+
+def _told(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _section(
+    board: Board,
+    viewer: Viewer,
+    needs: Mapping[str, Collection[str]],
+    present: Collection[str],
+    anchors: Mapping[str, str],
+) -> Section:
+    marks, regions, faults = _annotations(board, viewer)
+    around = Surroundings(viewer, regions, needs, present, anchors)
+    names = {str(each.get("name")): str(each.get("label") or each.get("name")) for each in board.variables}
+    return Section(
+        title=str(board.json.get("title") or board.json.get("uid") or "Dashboard"),
+        description=str(board.json.get("description") or ""),
+        choices=tuple((names[name], value or "nothing to choose") for name, value in viewer.chosen.items()),
+        marks=marks,
+        panels=tuple(_titled(draw(panel, around), viewer) for panel in board.panels),
+        collapsed=frozenset(
+            str(each.get("title") or "")
+            for each in objects(board.json.get("panels"))
+            if each.get("type") == "row" and each.get("collapsed")
+        ),
+        faults=faults,
+        step=viewer.step,
+    )
+
+
+def _titled(drawn: Drawn, viewer: Viewer) -> Drawn:
+    """With the chosen values in its words, as Grafana fills them in."""
+    values = viewer.values | viewer.chosen
+    return Drawn(
+        title=variables.fill(drawn.title, values),
+        description=variables.fill(drawn.description, values),
+        row=drawn.row,
+        place=drawn.place,
+        body=drawn.body,
+        notes=drawn.notes,
+    )
+
+
+# Annotations.
+
+
+def _annotations(board: Board, viewer: Viewer) -> tuple[tuple[Mark, ...], tuple[Region, ...], tuple[str, ...]]:
+    """What the board's annotations mark, the regions that they shade, and those that Prometheus refuses."""
+    marks: list[Mark] = []
+    regions: list[Region] = []
+    faults: list[str] = []
+    for each in board.annotations:
+        expr = str(mapping(each.get("target")).get("expr") or each.get("expr") or "")
+        if not expr or each.get("enable") is False:
+            continue
+        tone = colour(each.get("iconColor"))
+        try:
+            found, stamps = viewer.ask(expr), viewer.ask(f"timestamp({expr})")
+        except ExpressionError as error:
+            faults.append(f"{each.get('name')}: Prometheus refuses {error}")
+            continue
+        fresh = _fresh(stamps, viewer.step)
+        own = [mark for one in found for mark in _marks(one, fresh, each, tone, viewer)]
+        marks += own
+        regions += _joined(own, tone)
+    return tuple(marks), tuple(regions), tuple(faults)
+
+
+Fresh = set[tuple[Labels, float]]
+
+
+def _fresh(stamps: Sequence[Series], step: int) -> Fresh:
+    """The moments at which a series has a sample of its own: an alert that has ended answers for a little longer."""
+    return {
+        (one.labels, moment)
+        for one in stamps
+        for moment, stamp in zip(one.times.tolist(), one.values.tolist(), strict=True)
+        if moment - stamp < step
+    }
+
+
+def _marks(one: Series, fresh: Fresh, annotation: Json, tone: str, viewer: Viewer) -> list[Mark]:
+    """The stretches in which a series is there and not zero: neighbouring points are one."""
+    heading, text = (legend(one, str(annotation.get(key) or " ")) for key in ("titleFormat", "textFormat"))
+    words = " ".join(part for part in (heading or str(annotation.get("name") or ""), text) if part)
+    stretches: list[list[float]] = []
+    for moment, value in zip(one.times.tolist(), one.values.tolist(), strict=True):
+        if value != value or value == 0 or (one.labels, moment) not in fresh:
+            continue
+        if stretches and moment - stretches[-1][1] <= 0:
+            stretches[-1][1] = moment + viewer.step
+        else:
+            stretches.append([moment, moment + viewer.step])
+    return [Mark(start, min(end, viewer.end), tone, words) for start, end in stretches if start < viewer.end]
+
+
+def _joined(marks: Sequence[Mark], tone: str) -> list[Region]:
+    """Overlapping stretches as one, or the shade would tell how many there are."""
+    found: list[Region] = []
+    for mark in sorted(marks, key=lambda mark: mark.start):
+        if found and mark.start <= found[-1].end:
+            found[-1] = Region(found[-1].start, max(found[-1].end, mark.end), tone)
+        else:
+            found.append(Region(mark.start, mark.end, tone))
+    return found

@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The HTML around drawn panels: one file that loads nothing, and in which other people's text stays text.
+
+Every text is escaped where it enters the page, and the page's own policy lets no script run but its own two, by their
+checksums, and nothing be loaded.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.resources import files
+
+from markdown_it import MarkdownIt
+from plotly.offline import get_plotlyjs
+
+from dashgen import __version__
+from dashgen.model import Sensitivity
+from dashgen.preview.draw import Body, Box, Drawn, Empty, Sheet, Tile, Words
+from dashgen.preview.figures import Entry, Figure
+from dashgen.prometheus import Firing
+from dashgen.recordings.format import Recording, Series
+
+MARK = "<!DOCTYPE html>\n<!-- Written by `dashgen preview`. -->\n"
+"""How a preview begins, by which one is known that may be replaced."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What an annotation marks: from, to (seconds since the epoch), colour and words."""
+
+    start: float
+    end: float
+    colour: str
+    words: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A board: its chosen variables, what its annotations mark, its panels in order, and the rows Grafana collapses."""
+
+    title: str
+    description: str
+    choices: tuple[tuple[str, str], ...]
+    marks: tuple[Mark, ...]
+    panels: tuple[Drawn, ...]
+    collapsed: frozenset[str]
+    faults: tuple[str, ...]
+    step: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """All that a preview says."""
+
+    name: str
+    story: Recording
+    tier: Sensitivity
+    end: float
+    alerts: tuple[Firing, ...]
+    commands: tuple[str, ...]
+    sections: tuple[Section, ...]
+
+
+def text(value: object) -> str:
+    """Any text as HTML that shows it as it is, in an attribute too."""
+    return html.escape(str(value), quote=True)
+
+
+def data(value: object) -> str:
+    """JSON for a script element: nothing in it ends the element, and old JavaScript reads it too."""
+    dumped = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    for char in "<>&\u2028\u2029":
+        dumped = dumped.replace(char, f"\\u{ord(char):04x}")
+    return dumped
+
+
+def page(content: Page) -> str:
+    """The whole file."""
+    scripts = [get_plotlyjs(), files("dashgen.preview").joinpath("page.js").read_text(encoding="utf-8")]
+    style = files("dashgen.preview").joinpath("page.css").read_text(encoding="utf-8")
+    hashes = " ".join(f"'sha256-{base64.b64encode(_sha(each)).decode()}'" for each in scripts)
+    policy = (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    body = "\n".join(_body(content))
+    return (
+        f'{MARK}<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<meta name="generator" content="dashgen {text(__version__)}">\n'
+        f"<title>{text(content.name)}: dashgen preview</title>\n<style>\n{style}</style>\n</head>\n<body>\n{body}\n"
+        + "".join(f"<script>{each}</script>\n" for each in scripts)
+        + "</body>\n</html>\n"
+    )
+
+
+def _sha(script: str) -> bytes:
+    return hashlib.sha256(script.encode()).digest()
+
+
+def _body(content: Page) -> Iterator[str]:
+    yield from _head(content)
+    links = (f'<a href="#board-{number}">{text(each.title)}</a>' for number, each in enumerate(content.sections))
+    yield f"<nav>{''.join(links)}</nav>"
+    yield "<noscript><p>The curves need JavaScript; tables and single values do not.</p></noscript>"
+    count = 0
+    for number, section in enumerate(content.sections):
+        yield f'<section id="board-{number}">'
+        yield from _section(section, count)
+        yield "</section>"
+        count += len(section.panels)
+
+
+# What the recording is, what was wrong in it, and what fired.
+
+
+def _day(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _clock(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%H:%M:%S")
+
+
+def _head(content: Page) -> Iterator[str]:
+    story = content.story
+    yield f"<h1>Boards on the recording {text(content.name)}</h1>"
+    yield f'<div class="facts"><p>{text(story.story)}</p><dl>'
+    steps = sorted({each.step for each in content.sections})
+    facts = [
+        ("Source", f"{story.source} ({story.made_by})"),
+        ("Recorded", f"{_day(story.start)} to {_day(story.end)} UTC, a scrape every {story.scrape_interval} s"),
+    ]
+    until = datetime.fromtimestamp(content.end, UTC)
+    seen = f"as at {_day(until)} UTC; tables and single values show this moment, curves end there"
+    facts += [
+        ("Seen", seen + f", one point every {', '.join(map(str, steps))} s" if steps else seen),
+        ("Alerts", f"sensitivity {content.tier.value}"),
+        ("Made by", f"dashgen {__version__}, with Prometheus' own rule evaluation and query engine"),
+    ]
+    for title, words in facts:
+        yield f"<dt>{title}</dt><dd>{text(words)}</dd>"
+    if content.commands:
+        lines = text("\n".join(content.commands))
+        yield f"<dt>Make it again</dt><dd><pre>{lines}</pre></dd>"
+    yield "</dl>"
+    yield from _faults(story)
+    yield from _alerts(content.alerts)
+    yield "</div>"
+
+
+def _faults(story: Recording) -> Iterator[str]:
+    yield "<h3>What was really wrong</h3>"
+    rows = [
+        (
+            fault.kind if fault.kind != "none" else "harmless event",
+            f"{_day(fault.start)} to {fault.end.astimezone(UTC):%H:%M:%S}",
+            fault.job,
+            ", ".join(fault.transport),
+            fault.suspect or "",
+            " ".join(each for each in (fault.node, fault.gpu) if each),
+            "" if fault.throughput_loss is None else f"{fault.throughput_loss * 100:.1f} %",
+        )
+        for fault in story.faults
+    ]
+    heads = ("Fault", "UTC", "Job", "Transport", "Suspect", "Where", "Throughput lost")
+    yield _plain_table(heads, rows) if rows else '<p class="chips">The recording tells of no fault.</p>'
+
+
+def _alerts(alerts: Sequence[Firing]) -> Iterator[str]:
+    yield "<h3>What fired</h3>"
+    hidden = {"severity", "signal", "sensitivity"}
+    rows = [
+        (
+            one.alert,
+            dict(one.labels).get("severity", ""),
+            ", ".join(f"{name}={value}" for name, value in one.labels if name not in hidden),
+            ", ".join(f"{_clock(start)} to {_clock(end)}" for start, end in one.firing),
+        )
+        for one in sorted(alerts, key=lambda one: (one.firing[:1], one.alert, one.labels))
+        if one.firing
+    ]
+    yield _plain_table(("Alert", "Severity", "Labels", "UTC"), rows) if rows else '<p class="chips">Nothing.</p>'
+
+
+def _plain_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f"<th>{text(each)}</th>" for each in heads)
+    lines = "".join(f"<tr>{''.join(f'<td>{text(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f'<div class="scroll"><table><tr>{head}</tr>{lines}</table></div>'
+
+
+# Boards.
+
+_MOST_MARKS = 12
+
+
+def _section(section: Section, first: int) -> Iterator[str]:
+    yield f'<h2>{text(section.title)}</h2><p class="chips">{text(section.description)}</p>'
+    if section.choices:
+        chosen = " · ".join(f"{text(name)}: <b>{text(value)}</b>" for name, value in section.choices)
+        yield f'<p class="chips">{chosen}</p>'
+    for mark in section.marks[:_MOST_MARKS]:
+        when = f"{_clock(mark.start)} to {_clock(mark.end)}"
+        yield f'<p class="chips">{_swatch(mark.colour)}{when} <b>{text(mark.words)}</b></p>'
+    if len(section.marks) > _MOST_MARKS:
+        yield f'<p class="chips">and {len(section.marks) - _MOST_MARKS} further annotations, shaded in the graphs</p>'
+    for fault in section.faults:
+        yield f'<p class="notes">{text(fault)}</p>'
+    row, top, opened = None, 0, False
+    for number, panel in enumerate(section.panels, first):
+        if panel.row != row or not opened:
+            yield "</div>" if opened else ""
+            row, opened = panel.row, True
+            # The panels of a collapsed row overlap with what follows; here every row is open, on a grid of its own.
+            top = min(each.place[1] for each in section.panels if each.row == row)
+            note = " <small>(collapsed in Grafana)</small>" if row in section.collapsed else ""
+            yield f"<h3>{text(row)}{note}</h3>" if row else ""
+            yield '<div class="grid">'
+        yield from _panel(panel, number, top)
+    yield "</div>" if opened else ""
+
+
+def _swatch(colour: str, dashed: bool = False) -> str:
+    kind = "swatch dashed" if dashed else "swatch"
+    return f'<i class="{kind}" style="background:{text(colour)};border-color:{text(colour)}"></i>'
+
+
+def _panel(panel: Drawn, number: int, top: int) -> Iterator[str]:
+    left, above, width, height = panel.place
+    area = f"grid-area:{above - top + 1}/{left + 1}/span {height}/span {width}"
+    kind = "panel low" if height < 6 else "panel"
+    yield f'<article class="{kind}" style="{area}" title="{text(panel.description)}"><h4>{text(panel.title)}</h4>'
+    # A small panel has no room for the question; it is in the tooltip.
+    yield f'<p class="question">{text(panel.description)}</p>' if panel.description and height > 4 else ""
+    yield from _content(panel.body, number)
+    for note in panel.notes:
+        yield f'<p class="notes">{text(note)}</p>'
+    yield "</article>"
+
+
+def _content(body: Body, number: int) -> Iterator[str]:
+    match body:
+        case Figure():
+            yield from _plot(body, number)
+        case Sheet():
+            yield _sheet(body)
+        case Words():
+            yield f'<div class="words">{_words(body)}</div>'
+        case Empty():
+            yield f'<div class="empty{" wrong" if body.wrong else ""}">{text(body.text)}</div>'
+        case tiles:
+            yield f'<div class="tiles">{"".join(map(_tile, tiles))}</div>'
+
+
+def _plot(figure: Figure, number: int) -> Iterator[str]:
+    yield f'<div class="plot" id="p{number}"></div>'
+    drawn = data({"data": figure.data, "layout": figure.layout})
+    yield f'<script type="application/json" id="p{number}-data">{drawn}</script>'
+    if not figure.entries:
+        return
+    if not figure.traces:
+        states = "".join(f"<span>{_swatch(each.colour)}{text(each.name)}</span>" for each in figure.entries)
+        yield f'<div class="legend states">{states}</div>'
+        return
+    heads = "".join(f"<th>{text(each)}</th>" for each in ("", *figure.heads))
+    rows = "".join(_entry(each, place, figure) for place, each in enumerate(figure.entries))
+    yield f'<div class="legend"><table>{f"<tr>{heads}</tr>" if figure.heads else ""}{rows}</table></div>'
+
+
+def _entry(entry: Entry, place: int, figure: Figure) -> str:
+    trace = f' data-trace="{place}"' if place < figure.traces else ""
+    values = "".join(f"<td>{text(each)}</td>" for each in entry.values)
+    name = f'<td title="{text(entry.name)}">{_swatch(entry.colour, entry.dashed)}{text(entry.name)}</td>'
+    return f"<tr{trace}>{name}{values}</tr>"
+
+
+def _sheet(sheet: Sheet) -> str:
+    numbers = [any(row[place].number for row in sheet.rows) for place in range(len(sheet.columns))]
+    kinds = [' class="number"' if each else "" for each in numbers]
+    head = "".join(f"<th{kind}>{text(each)}</th>" for each, kind in zip(sheet.columns, kinds, strict=True))
+    rows = "".join(
+        f"<tr>{''.join(_box(box, kind) for box, kind in zip(row, kinds, strict=True))}</tr>" for row in sheet.rows
+    )
+    return f'<div class="sheet"><table><tr>{head}</tr>{rows}</table></div>'
+
+
+def _box(box: Box, kind: str) -> str:
+    style = f' style="background:{text(box.colour)};color:{_ink(box.colour)}"' if box.colour else ""
+    words = f'<a href="{text(box.link)}">{text(box.text)}</a>' if box.link else text(box.text)
+    return f"<td{kind}{style}>{_sparkline(box.curve) if box.curve else ''}{words}</td>"
+
+
+def _tile(tile: Tile) -> str:
+    style = f' style="background:{text(tile.colour)};color:{_ink(tile.colour)}"' if tile.colour else ""
+    name = f"<span>{text(tile.name)}</span>" if tile.name else ""
+    return f'<div class="tile"{style}><b>{text(tile.text)}</b>{name}</div>'
+
+
+def _ink(colour: str) -> str:
+    """Black or white, whichever can be read on a colour (ITU-R BT.601 luma)."""
+    red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
+    return "#ffffff" if 0.299 * red + 0.587 * green + 0.114 * blue < 150 else "#111111"
+
+
+_WIDTH, _HEIGHT = 96, 22
+
+
+def _sparkline(one: Series) -> str:
+    """A small curve in a table cell."""
+    pairs = zip(one.times.tolist(), one.values.tolist(), strict=True)
+    points = [(moment, value) for moment, value in pairs if math.isfinite(value)]
+    if not points:
+        return ""
+    first, across = points[0][0], (points[-1][0] - points[0][0]) or 1
+    low = min(value for _, value in points)
+    up = (max(value for _, value in points) - low) or 1
+    drawn = " ".join(
+        f"{(moment - first) / across * (_WIDTH - 4) + 2:.1f},{_HEIGHT - 2 - (value - low) / up * (_HEIGHT - 4):.1f}"
+        for moment, value in points
+    )
+    line = f'<polyline points="{drawn}" fill="none" stroke="#1f60c4" stroke-width="1.2"/>'
+    return f'<svg width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}">{line}</svg>'
+
+
+# Text panels.
+
+# HTML in Markdown stays text, and nothing is loaded.
+_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+
+
+def _words(words: Words) -> str:
+    """Markdown as HTML; markdown-it leaves out links to javascript: and data:. Anything else as it is written."""
+    return _MARKDOWN.render(words.text) if words.markdown else f"<pre>{text(words.text)}</pre>"
