@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 from plotly.colors import sample_colorscale
+from plotly.exceptions import PlotlyError
 
 from dashgen.boards import Json, mapping
 from dashgen.preview import units
@@ -63,7 +64,7 @@ def heatmap(panel: Json, curves: Sequence[Curve], field: Field, span: Span) -> F
         zmin=low,
         zmax=high if high > low else low + 1,
         colorscale=_colour_scale(colour),
-        colorbar={"ticksuffix": scale.suffix, "thickness": 10, "outlinewidth": 0, "tickfont": {"color": AXIS}},
+        colorbar={"ticksuffix": plain(scale.suffix), "thickness": 10, "outlinewidth": 0, "tickfont": {"color": AXIS}},
         hovertemplate=f"%{{y}}<br>%{{x|%H:%M:%S}} UTC<br>%{{z:.4~g}}{plain(scale.suffix)}<extra></extra>",
         ygap=1 if len(drawn) < 80 else 0,
     )
@@ -85,7 +86,7 @@ def _colour_scale(colour: Json) -> list[list[Any]]:
         bent = [1 - place for place in bent]
     try:
         shades = sample_colorscale(str(colour.get("scheme") or "Cividis"), bent)
-    except Exception:  # plotly's own exception for an unknown name is private
+    except PlotlyError:
         shades = sample_colorscale("Cividis", bent)
     return [[place, tone] for place, tone in zip(places, shades, strict=True)]
 
@@ -110,7 +111,7 @@ def state_timeline(panel: Json, curves: Sequence[Curve], fields: Sequence[Field]
         text=[plain(bar[3]) for bar in bars],
         textposition="inside",
         insidetextanchor="start",
-        constraintext="none",
+        constraintext="inside",
         textangle=0,
         textfont={"color": "#ffffff"},
         customdata=[[_clock(bar[1]), _clock(bar[2])] for bar in bars],
@@ -159,7 +160,9 @@ def _clock(moment: float) -> str:
 
 
 def bar_gauge(panel: Json, curves: Sequence[Curve], fields: Sequence[Field], values: Sequence[float]) -> Figure:
-    """A bar a value."""
+    """A bar a value. Raises NotDrawn for values that cannot be compared."""
+    if len({each.unit for each in fields}) > 1:
+        raise NotDrawn("bars of several units")
     names = different([plain(each.name) for each in curves])
     shades = colours(fields)
     finite = [value for value in values if math.isfinite(value)]
@@ -188,7 +191,9 @@ def bar_gauge(panel: Json, curves: Sequence[Curve], fields: Sequence[Field], val
         ]
     }
     layout = {
-        "xaxis": value_axis(ticksuffix=scale.suffix, tickprefix=scale.prefix, exponentformat="none", **limits),
+        "xaxis": value_axis(
+            ticksuffix=plain(scale.suffix), tickprefix=plain(scale.prefix), exponentformat="none", **limits
+        ),
         "yaxis": value_axis(type="category", autorange="reversed", showgrid=False),
     }
     return finished([trace], layout)

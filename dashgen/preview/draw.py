@@ -22,6 +22,7 @@ from dashgen.preview.frames import (
     legend,
     ordered,
     reduction,
+    settled,
     table,
 )
 from dashgen.prometheus import ExpressionError
@@ -185,8 +186,8 @@ def _ref(query: Query) -> str:
 
 def _ask(query: Query, panel: PanelView, viewer: Viewer) -> list[Series]:
     if not query.target.get("instant"):
-        return viewer.ask(query.expr)
-    found = ordered(query.expr, viewer.ask_now(query.expr))
+        return settled(viewer.ask(query.expr))
+    found = ordered(query.expr, settled(viewer.ask_now(query.expr)))
     # A table shows that a value is no number; a curve of it is none.
     return [one for one in found if panel.type == "table" or not math.isnan(float(one.values[-1]))]
 
@@ -199,7 +200,7 @@ def _nothing(panel: PanelView, around: Surroundings) -> Empty:
     words = field_of(panel.json, "", "").no_value or "no data"
     reads = dict.fromkeys(each.name for query in panel.queries for each in query.selectors if each.name)
     absent = [name for name in reads if name not in around.present]
-    reason = f": nothing here is called {_some(absent)}" if absent and words == "no data" else ""
+    reason = f": there is no series {_some(absent)}" if absent and words == "no data" else ""
     return Empty(words[:1].upper() + words[1:] + reason)
 
 

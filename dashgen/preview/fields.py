@@ -185,6 +185,9 @@ def _regex(text: str) -> re.Pattern[str] | None:
 def ignored(panel: Json) -> Iterator[str]:
     """What a panel asks for and a preview does not do, in the words of the JSON."""
     config = mapping(panel.get("fieldConfig"))
+    defaults = mapping(config.get("defaults"))
+    if not units.known(str(defaults.get("unit") or "")):
+        yield f"unit {defaults.get('unit')}"
     for override in objects(config.get("overrides")):
         matcher = mapping(override.get("matcher"))
         if matcher.get("id") not in _MATCHERS:
@@ -193,7 +196,6 @@ def ignored(panel: Json) -> Iterator[str]:
             yield f"override {matcher.get('options')}"
         else:
             yield from (str(each.get("id")) for each in objects(override.get("properties")) if each["id"] not in _DRAWN)
-    defaults = mapping(config.get("defaults"))
     custom = mapping(defaults.get("custom"))
     if custom.get("drawStyle") not in (None, "line"):
         yield f"drawStyle {custom.get('drawStyle')}"

@@ -67,7 +67,7 @@ class Figure:
 
 def plain(text: str) -> str:
     """Text that plotly shows as it is."""
-    return html.escape(" ".join(text.split()), quote=False)
+    return html.escape("".join(" " if char.isspace() else char for char in text), quote=False)
 
 
 def finished(drawn: Sequence[Any], layout: Mapping[str, Any], **more: Any) -> Figure:
@@ -97,7 +97,7 @@ def time_axis(span: Span) -> dict[str, Any]:
         "hoverformat": "%H:%M:%S UTC",
         # The day only where there are several; the page says which one it is.
         "tickformat": "%H:%M" if span.end - span.start <= 86400 else "%H:%M\n%m-%d",
-        "nticks": max(4, min(12, span.width // 2)),
+        "nticks": max(5, min(14, span.width)),
         "tickangle": 0,
         "automargin": True,
         "zeroline": False,

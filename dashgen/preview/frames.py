@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import numpy as np
+
 from dashgen.boards import Json, mapping, objects
 from dashgen.recordings.format import Series, selector
 
@@ -54,6 +56,19 @@ def legend(one: Series, template: str) -> str:
         return selector(one.name, one.labels)
     labels = dict(one.labels) | {"__name__": one.name}
     return _LABEL.sub(lambda match: labels.get(match[1], ""), template).strip()
+
+
+def settled(found: Sequence[Series]) -> list[Series]:
+    """The same series without the last digits: Prometheus adds in any order, and sums then differ by a rounding error.
+
+    Twelve digits, and twelve behind the point, are the same in every run.
+    """
+    return [Series(one.name, one.labels, one.times, np.array(list(map(_steady, one.values.tolist())))) for one in found]
+
+
+def _steady(value: float) -> float:
+    # Adding zero takes the sign from a negative one.
+    return round(float(f"{value:.12g}"), 12) + 0.0 if math.isfinite(value) else value
 
 
 _ORDERED = re.compile(r"\s*(sort|sort_desc|topk|bottomk)\b")

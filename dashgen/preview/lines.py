@@ -26,7 +26,7 @@ from dashgen.preview.figures import (
     time_axis,
     value_axis,
 )
-from dashgen.preview.frames import CALCULATIONS, Curve
+from dashgen.preview.frames import CALCULATIONS, Curve, NotDrawn
 
 MOST_CURVES = 40
 """More curves on one panel cannot be told apart."""
@@ -35,13 +35,13 @@ MOST_CURVES = 40
 def time_series(
     panel: Json, curves: Sequence[Curve], fields: Sequence[Field], span: Span, regions: Sequence[Region]
 ) -> Figure:
-    """Lines over time; ``fields`` are those of the curves, in their order."""
+    """Lines over time; ``fields`` are those of the curves, in their order. Raises NotDrawn for more than two units."""
     by_curve = dict(zip(map(id, curves), fields, strict=True))
     drawn, notes = chosen(curves, MOST_CURVES, "curves")
     kept = [by_curve[id(each)] for each in drawn]
     axes = list(dict.fromkeys(each.unit for each in kept))
     if len(axes) > 2:
-        notes.append(f"all units but {axes[0] or 'none'} share the right axis")
+        raise NotDrawn("more than two units on one panel")
     slots = [slots_of(each, span) for each in drawn]
     scales, layout = _axes(axes, kept, slots, panel)
     traces, entries = [], []
@@ -93,7 +93,7 @@ def _faint(colour: str, share: float) -> str:
 def _axes(
     names: Sequence[str], fields: Sequence[Field], slots: Sequence[Sequence[float | None]], panel: Json
 ) -> tuple[list[units.Scale], dict[str, Any]]:
-    """A scale and an axis for the first unit, and another for all others, with room for the curves."""
+    """A scale and an axis for the first unit, and others for a second, with room for the curves."""
     scales: list[units.Scale] = []
     layout: dict[str, Any] = {}
     for second in (False, True)[: max(1, min(2, len(names)))]:
@@ -108,8 +108,8 @@ def _axes(
         low, high = _room(values, first, limits)
         axis = value_axis(
             range=[low * scale.factor, high * scale.factor],
-            ticksuffix=scale.suffix,
-            tickprefix=scale.prefix,
+            ticksuffix=plain(scale.suffix),
+            tickprefix=plain(scale.prefix),
             nticks=6,
             hoverformat=".4~g",
             # Without it plotly would put its own k and M before the unit.

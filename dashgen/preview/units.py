@@ -81,6 +81,11 @@ _WORDS = {
 }
 
 
+def known(unit: str) -> bool:
+    """Whether a unit is written as Grafana writes it; any other stands behind the number by its name."""
+    return unit in _UNITS or unit in _WORDS or unit.startswith(("suffix:", "prefix:"))
+
+
 def scale(unit: str, largest: float) -> Scale:
     """The step of a unit's ladder on which a value is best read: 0.002 s is 2 ms.
 
