@@ -124,7 +124,11 @@ def test_what_a_preview_does_not_do_is_told() -> None:
     assert list(ignored(PANEL)) == []
     odd = {
         "fieldConfig": {
-            "defaults": {"custom": {"drawStyle": "bars", "stacking": {"mode": "normal"}}},
+            "defaults": {
+                "unit": "furlong",
+                "color": {"mode": "continuous-GrYlRd"},
+                "custom": {"drawStyle": "bars", "stacking": {"mode": "normal"}},
+            },
             "overrides": [
                 {"matcher": {"id": "byType"}, "properties": []},
                 {"matcher": {"id": "byName", "options": "a"}, "properties": [{"id": "custom.axisPlacement"}]},
@@ -132,8 +136,10 @@ def test_what_a_preview_does_not_do_is_told() -> None:
             ],
         }
     }
-    said = ["override byType", "custom.axisPlacement", "override /(?<a>/", "drawStyle bars", "stacking"]
-    assert list(ignored(odd)) == said
+    assert list(ignored(odd)) == [
+        *("unit furlong", "override byType", "custom.axisPlacement", "override /(?<a>/"),
+        *("colours continuous-GrYlRd", "drawStyle bars", "stacking"),
+    ]
 
 
 # Tables.

@@ -13,7 +13,6 @@ from dashgen.preview import cells, lines
 from dashgen.preview.fields import Field, field_of, ignored
 from dashgen.preview.figures import Figure, Region, Span
 from dashgen.preview.frames import (
-    CALCULATIONS,
     Cell,
     Curve,
     NotDrawn,
@@ -27,6 +26,7 @@ from dashgen.preview.frames import (
 )
 from dashgen.prometheus import ExpressionError
 from dashgen.recordings.format import Series
+from dashgen.variables import fill
 from dashgen.viewer import Viewer
 
 MOST_LINES = 200
@@ -123,6 +123,8 @@ def draw(panel: PanelView, around: Surroundings) -> Drawn:
     if not isinstance(body, Empty):
         skipped = list(dict.fromkeys(ignored(panel.json)))
         notes = (f"not done here: {', '.join(skipped)}",) if skipped else ()
+    if isinstance(body, Words) and not body.markdown:
+        notes = (*notes, "shown as it is written")
     if isinstance(body, Figure):
         notes = (*body.notes, *notes)
     elif isinstance(body, Sheet) and len(body.rows) > MOST_LINES:
@@ -157,13 +159,18 @@ def _body(panel: PanelView, around: Surroundings) -> Body:
         raise NotDrawn(f"panel type {panel.type or 'without name'}")
     if panel.json.get("repeat"):
         raise NotDrawn("repeated panel")
+    if panel.type != "table" and panel.json.get("transformations"):
+        raise NotDrawn(f"transformations on a {panel.type}")
+    if not panel.queries and panel.json.get("targets"):
+        raise NotDrawn("queries of another data source")
     asked = [query for query in panel.queries if not query.target.get("hide")]
     answers = {_ref(query): _ask(query, panel, around.viewer) for query in asked}
     if not any(answers.values()):
         return _nothing(panel, around)
     if panel.type == "table":
         return _sheet(panel.json, table(answers, panel.json), around)
-    legends = {_ref(query): str(query.target.get("legendFormat") or "") for query in asked}
+    words = around.viewer.values | around.viewer.chosen
+    legends = {_ref(query): fill(str(query.target.get("legendFormat") or ""), words) for query in asked}
     curves = [Curve(ref, legend(one, legends[ref]), one) for ref, found in answers.items() for one in found]
     fields = [field_of(panel.json, each.name, each.ref) for each in curves]
     span = around.span(_place(panel.json)[2])
@@ -266,6 +273,3 @@ def _box(cell: Cell, field: Field, link: str) -> Box:
 def _words(panel: Json) -> Words:
     options = mapping(panel.get("options"))
     return Words(str(options.get("content") or ""), str(options.get("mode") or "markdown") == "markdown")
-
-
-__all__ = ["CALCULATIONS", "Box", "Drawn", "Empty", "Sheet", "Surroundings", "Tile", "Words", "draw"]

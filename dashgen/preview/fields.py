@@ -32,6 +32,8 @@ _GREY = "#808080"
 _HEX = re.compile(r"#[0-9a-fA-F]{6}")
 
 _MATCHERS = ("byName", "byRegexp", "byFrameRefID")
+_CELLS = (None, "auto", "color-background", "sparkline")
+_COLOURS = (None, "fixed", "shades", "thresholds", "palette-classic")
 _DRAWN = frozenset(
     {
         *("color", "unit", "decimals", "min", "max", "noValue", "mappings", "links", "thresholds", "displayName"),
@@ -195,8 +197,17 @@ def ignored(panel: Json) -> Iterator[str]:
         elif matcher.get("id") == "byRegexp" and _regex(str(matcher.get("options") or "")) is None:
             yield f"override {matcher.get('options')}"
         else:
-            yield from (str(each.get("id")) for each in objects(override.get("properties")) if each["id"] not in _DRAWN)
+            yield from (
+                str(each.get("id")) for each in objects(override.get("properties")) if each.get("id") not in _DRAWN
+            )
     custom = mapping(defaults.get("custom"))
+    cell = mapping(custom.get("cellOptions")).get("type")
+    if cell not in _CELLS:
+        yield f"cells {cell}"
+    mode = mapping(defaults.get("color")).get("mode")
+    if mode not in _COLOURS:
+        yield f"colours {mode}"
+    yield from (name for name in ("timeFrom", "timeShift") if panel.get(name))
     if custom.get("drawStyle") not in (None, "line"):
         yield f"drawStyle {custom.get('drawStyle')}"
     if mapping(custom.get("stacking")).get("mode") not in (None, "none", False):

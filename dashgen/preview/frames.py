@@ -178,12 +178,16 @@ def _organize(tables: list[Table], options: Json) -> list[Table]:
     done = []
     for each in tables:
         kept = [name for name in each.columns if name not in gone]
-        kept.sort(key=lambda name: places.get(name, len(places)))
+        kept.sort(key=lambda name: _index(places.get(name), len(places)))
         titles = {name: str(renamed.get(name) or name) for name in kept}
         rows = tuple({titles[name]: row.get(name) for name in kept} for row in each.rows)
         refs = {titles[name]: ref for name, ref in each.refs.items() if name in titles}
         done.append(Table(tuple(titles.values()), rows, refs))
     return done
+
+
+def _index(place: object, otherwise: int) -> float:
+    return float(place) if isinstance(place, int | float) else otherwise
 
 
 _TRANSFORMATIONS: Mapping[str, Callable[[list[Table], Json], list[Table]]] = {

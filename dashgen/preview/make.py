@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -140,14 +140,8 @@ def _section(
 def _titled(drawn: Drawn, viewer: Viewer) -> Drawn:
     """With the chosen values in its words, as Grafana fills them in."""
     values = viewer.values | viewer.chosen
-    return Drawn(
-        title=variables.fill(drawn.title, values),
-        description=variables.fill(drawn.description, values),
-        row=drawn.row,
-        place=drawn.place,
-        body=drawn.body,
-        notes=drawn.notes,
-    )
+    title, description = (variables.fill(words, values) for words in (drawn.title, drawn.description))
+    return replace(drawn, title=title, description=description)
 
 
 # Annotations.
