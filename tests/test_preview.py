@@ -191,6 +191,25 @@ def test_single_values_and_tables_show_the_moment_at_which_the_boards_are_opened
         drawn(made, folder, end=START + 901.0)
 
 
+def test_panels_keep_their_places_on_the_grid_row_by_row(record: Callable[..., Path]) -> None:
+    def at(title: str, x: int, y: int, w: int, h: int) -> dict[str, object]:
+        return {**SPEED, "title": title, "gridPos": {"x": x, "y": y, "w": w, "h": h}}
+
+    # What is below a collapsed row has the same places as what is in it.
+    row = {"type": "row", "title": "More", "collapsed": True, "panels": [at("C", 0, 9, 24, 6)]}
+    other = {"type": "row", "title": "Last", "panels": []}
+    made = bundle(at("A", 0, 0, 8, 8), at("B", 8, 0, 16, 8), row, other, at("D", 20, 10, 8, 99), SPEED)
+    document = Document(drawn(made, record()))
+    places = [attributes["style"] for tag, attributes in document.elements if tag == "article"]
+    assert places == [
+        f"grid-area:{place}"
+        for place in (
+            *("1/1/span 8/span 8", "1/9/span 8/span 16", "1/1/span 6/span 24"),
+            *("1/17/span 60/span 8", "auto/auto/span 8/span 12"),
+        )
+    ]
+
+
 def test_variables_are_chosen_as_somebody_would_who_looks_for_the_fault(record: Callable[..., Path]) -> None:
     folder = record([*samples("6"), *samples("7")])
     titled = {**SPEED, "title": "Speed of $job"}

@@ -82,12 +82,16 @@ Body = Figure | Sheet | Words | Empty | tuple[Tile, ...]
 
 @dataclass(frozen=True)
 class Drawn:
-    """A panel ready for the page; ``place`` is its left, top, width and height on Grafana's grid."""
+    """A panel ready for the page.
+
+    ``size`` is its width and height on Grafana's grid, ``place`` its left and top; None where it has none of its own.
+    """
 
     title: str
     description: str
     row: str
-    place: tuple[int, int, int, int]
+    size: tuple[int, int]
+    place: tuple[int, int] | None
     body: Body
     notes: tuple[str, ...] = ()
 
@@ -130,26 +134,28 @@ def draw(panel: PanelView, around: Surroundings) -> Drawn:
     elif isinstance(body, Sheet) and len(body.rows) > MOST_LINES:
         notes = (*notes, f"{MOST_LINES} of {len(body.rows)} lines shown")
         body = replace(body, rows=body.rows[:MOST_LINES])
+    size, place = _grid(panel.json)
     return Drawn(
         title=panel.title or f"Panel {panel.json.get('id', 'without title')}",
         description=str(panel.json.get("description") or ""),
         row=panel.row,
-        place=_place(panel.json),
+        size=size,
+        place=place,
         body=body,
         notes=notes,
     )
 
 
-def _place(panel: Json) -> tuple[int, int, int, int]:
-    """Left, top, width and height; what is not on the grid is put there."""
+def _grid(panel: Json) -> tuple[tuple[int, int], tuple[int, int] | None]:
+    """Size and place; what reaches beyond the grid is put inside."""
     grid = mapping(panel.get("gridPos"))
+    width = min(24, max(1, _cells(grid.get("w"), 12)))
+    place = (min(_cells(grid.get("x"), 0), 24 - width), _cells(grid.get("y"), 0)) if "y" in grid else None
+    return (width, min(60, max(2, _cells(grid.get("h"), 8)))), place
 
-    def at(name: str, otherwise: int) -> int:
-        value = grid.get(name)
-        return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 100_000 else otherwise
 
-    width = min(24, max(1, at("w", 12)))
-    return min(at("x", 0), 24 - width), at("y", 0), width, min(60, max(2, at("h", 8)))
+def _cells(value: object, otherwise: int) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 100_000 else otherwise
 
 
 def _body(panel: PanelView, around: Surroundings) -> Body:
@@ -173,7 +179,7 @@ def _body(panel: PanelView, around: Surroundings) -> Body:
     legends = {_ref(query): fill(str(query.target.get("legendFormat") or ""), words) for query in asked}
     curves = [Curve(ref, legend(one, legends[ref]), one) for ref, found in answers.items() for one in found]
     fields = [field_of(panel.json, each.name, each.ref) for each in curves]
-    span = around.span(_place(panel.json)[2])
+    span = around.span(_grid(panel.json)[0][0])
     if panel.type == "timeseries":
         return lines.time_series(panel.json, curves, fields, span, around.regions)
     if panel.type == "heatmap":

@@ -220,7 +220,7 @@ def _section(section: Section, first: int) -> Iterator[str]:
             yield "</div>" if opened else ""
             row, opened = panel.row, True
             # The panels of a collapsed row overlap with what follows; here every row is open, on a grid of its own.
-            top = min(each.place[1] for each in section.panels if each.row == row)
+            top = min((each.place[1] for each in section.panels if each.place and each.row == row), default=0)
             note = " <small>(collapsed in Grafana)</small>" if row in section.collapsed else ""
             yield f"<h3>{text(row)}{note}</h3>" if row else ""
             yield '<div class="grid">'
@@ -234,8 +234,9 @@ def _swatch(colour: str, dashed: bool = False) -> str:
 
 
 def _panel(panel: Drawn, number: int, top: int) -> Iterator[str]:
-    left, above, width, height = panel.place
-    area = f"grid-area:{above - top + 1}/{left + 1}/span {height}/span {width}"
+    width, height = panel.size
+    corner = f"{panel.place[1] - top + 1}/{panel.place[0] + 1}" if panel.place else "auto/auto"
+    area = f"grid-area:{corner}/span {height}/span {width}"
     kind = "panel low" if height < 6 else "panel"
     yield f'<article class="{kind}" style="{area}" title="{text(panel.description)}"><h4>{text(panel.title)}</h4>'
     # A small panel has no room for the question; it is in the tooltip.
