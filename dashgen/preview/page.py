@@ -153,7 +153,7 @@ def _head(content: Page) -> Iterator[str]:
         yield f"<dt>Make it again</dt><dd><pre>{lines}</pre></dd>"
     yield "</dl>"
     yield from _faults(story)
-    yield from _alerts(content.alerts)
+    yield from _alerts(content.alerts, story.end.timestamp())
     yield "</div>"
 
 
@@ -175,7 +175,7 @@ def _faults(story: Recording) -> Iterator[str]:
     yield _plain_table(heads, rows) if rows else '<p class="chips">The recording tells of no fault.</p>'
 
 
-def _alerts(alerts: Sequence[Firing]) -> Iterator[str]:
+def _alerts(alerts: Sequence[Firing], over: float) -> Iterator[str]:
     yield "<h3>What fired</h3>"
     hidden = {"severity", "signal", "sensitivity"}
     rows = [
@@ -183,7 +183,7 @@ def _alerts(alerts: Sequence[Firing]) -> Iterator[str]:
             one.alert,
             dict(one.labels).get("severity", ""),
             ", ".join(f"{name}={value}" for name, value in one.labels if name not in hidden),
-            ", ".join(f"{_clock(start)} to {_clock(end)}" for start, end in one.firing),
+            ", ".join(f"{_clock(start)} to {_clock(end) if end <= over else 'the end'}" for start, end in one.firing),
         )
         for one in sorted(alerts, key=lambda one: (one.firing[:1], one.alert, one.labels))
         if one.firing
