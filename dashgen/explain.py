@@ -45,6 +45,7 @@ def _signal(signal: Signal, site: Site) -> str:
             f"  Healthy: {signal.healthy}.",
             f"  Labels: {fill(', '.join(signal.labels), site)}. Group: {signal.group}.",
             f"  Alerts: {', '.join(used) or 'none'}.",
+            *([f"  Numbers: {signal.sources}"] if signal.sources else []),
             "",
             expr,
         ]

@@ -53,6 +53,8 @@ SignalKind = Literal["degradation", "outlier", "stall", "telemetry", "fabric"]
 
 _METRIC_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _RECORD_NAME = re.compile(r"(job|peer|gpu|node):[a-z][a-z0-9_]*:[a-z][a-z0-9_]*")
+# A number that somebody chose: a fraction other than the median's, a span in dumps, a range.
+_CHOSEN = re.compile(r"(?<![\w:.])(?!0\.5\b)\d+\.\d+|<\d+ dumps|\[\d+[mh]\]")
 _ALERT_NAME = re.compile(r"Nccl([A-Z][a-z0-9]+){2,}")
 _SLUG = re.compile(r"[a-z][a-z0-9-]*")
 
@@ -90,6 +92,7 @@ class Signal:
 
     ``labels`` are the labels the series keeps (placeholders allowed), ``group`` the rule group it is evaluated in.
     ``healthy`` tells a reader what a good value looks like. ``companion`` names the optional source it needs.
+    ``sources`` says where the numbers in the rule come from: a published figure, or the sweep that chose them.
     Where several sources can answer, ``expr`` holds ``<branches>``, and ``branches`` are pairs of companion (empty
     for always) and PromQL, best source first; those that a site lacks are left out.
     """
@@ -104,6 +107,7 @@ class Signal:
     companion: str = ""
     branches: tuple[tuple[str, str], ...] = ()
     join: str = "or on (<job>)"
+    sources: str = ""
 
     def __post_init__(self) -> None:
         _require(_RECORD_NAME.fullmatch(self.name), f"{self.name}: a signal is called level:metric:operations")
@@ -112,6 +116,8 @@ class Signal:
         _require(
             bool(self.branches) == ("<branches>" in self.expr), f"{self.name}: branches and <branches> belong together"
         )
+        rule = " ".join((self.expr, *(branch for _, branch in self.branches)))
+        _require(not _CHOSEN.search(rule) or self.sources, f"{self.name}: has thresholds or durations without sources")
 
 
 @dataclass(frozen=True, kw_only=True)

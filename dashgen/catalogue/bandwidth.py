@@ -99,6 +99,7 @@ max by (<job>, transport) (
 unless on (<job>) job:nccl_unsettled:bool""",
         unit=Unit.RATIO,
         labels=("<job>", "transport"),
+        sources="As job:nccl_busbw_drop:ratio.",
         group=P2P_GROUP,
     ),
 )

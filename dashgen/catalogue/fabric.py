@@ -101,6 +101,7 @@ max by (<job>, <node>, <instance>, device, port, counter) (
         join="or",
         unit=Unit.PER_SECOND,
         labels=(*PORT, "counter"),
+        sources="Ten dumps, five minutes: the window of NVSentinel's limits.",
         group=GROUP,
     ),
     Signal(
@@ -121,6 +122,7 @@ and on (<instance>, device, port)
 )""",
         unit=Unit.COUNT,
         labels=PORT,
+        sources="An hour in which a link went down; four dumps hold the state over a missed scrape.",
         group=GROUP,
         companion="infiniband",
     ),
@@ -163,6 +165,8 @@ max by (<job>, <node>, <instance>) (
 ) > 0.005""",
         unit=Unit.RATIO,
         labels=("<job>", "<node>", "<instance>"),
+        sources="OceanBase OCP warns at 10 %; rows from half a percent show what is rising; below 100 segments a "
+        "second a ratio means nothing.",
         group=GROUP,
         companion="host_network",
     ),
@@ -175,7 +179,7 @@ max by (<job>, <node>, <instance>) (
 (
   <branches>
 )
-and on (<job>) job:nccl_degraded:bool{transport!="nvlink"} == 1""",
+and on (<job>) (job:nccl_degraded:bool{transport!="nvlink"} == 1 or job:nccl_cause:depth{suspect="network"})""",
         branches=(
             *((each.companion, _excess(each)) for each in COUNTERS_OF_PORTS),
             ("host_network", 'label_replace(node:tcp_retransmits:ratio / 0.1, "counter", "tcp_retransmits", "", "")'),
@@ -183,6 +187,8 @@ and on (<job>) job:nccl_degraded:bool{transport!="nvlink"} == 1""",
         join="or",
         unit=Unit.COUNT,
         labels=(*PORT, "counter"),
+        sources="The limits of NVIDIA/NVSentinel docs/configuration/nic-health-monitor.md; for TCP the 10 % of "
+        "OceanBase OCP.",
         group=GROUP,
     ),
     Signal(
@@ -204,6 +210,7 @@ label_replace(
         join="or",
         unit=Unit.PER_SECOND,
         labels=("<node>", "guid", "port", "switch", "uplink", "counter"),
+        sources="As node:fabric_errors:rate.",
         group=GROUP,
         companion="switch_ports",
     ),

@@ -72,6 +72,7 @@ count by (<job>, <node>, <instance>) (
         expr="sum by (<job>) (rate(<collectives>{<selector>}[<3 dumps>]))",
         unit=Unit.PER_SECOND,
         labels=("<job>",),
+        sources="Three dumps: a rate over fewer is broken by one missed scrape.",
         group=GROUP,
         companion="counters",
     ),
@@ -108,6 +109,8 @@ count by (<job>, <node>, <instance>) (
         ),
         unit=Unit.SECONDS,
         labels=("<job>",),
+        sources="A dump may come a scrape late, hence changes over two; an hour is longer than any pause that is "
+        "judged; node_exporter is asked for the last five minutes, as Prometheus looks back.",
         group=GROUP,
     ),
     Signal(
@@ -117,6 +120,7 @@ count by (<job>, <node>, <instance>) (
         expr=_file_age("min"),
         unit=Unit.SECONDS,
         labels=("<job>",),
+        sources="Five minutes, as Prometheus looks back.",
         group=GROUP,
         companion="textfile",
     ),
@@ -132,6 +136,8 @@ or on (<job>)
 1 + 0 * (job:nccl_oldest_dump:seconds > 2.5 * <dump> < 8 * <dump>)""",
         unit=Unit.BOOL,
         labels=("<job>",),
+        sources="2.5 dumps are one missed dump, one scrape and one evaluation; after eight a node is lost, which "
+        "NcclNodeTelemetryLost tells.",
         group=GROUP,
     ),
 )

@@ -55,6 +55,8 @@ max by (<job>) (
 ) > 1""",
         unit=Unit.COUNT,
         labels=("<job>",),
+        sources="Four dumps: communicators that are used now and then are missing from single dumps; six hours as "
+        "the longest baseline.",
         group=GROUP,
     ),
     Signal(
@@ -77,6 +79,7 @@ count by (<job>, collective, algo_proto) (
 )""",
         unit=Unit.COUNT,
         labels=("<job>", "collective", "algo_proto"),
+        sources="Ten samples as before any verdict; twenty evaluations, ten minutes, is how long a change is news.",
         group=GROUP,
     ),
     Signal(

@@ -125,6 +125,8 @@ label_replace(
         ),
         unit=Unit.SECONDS,
         labels=("<job>", "evidence"),
+        sources="Tensor cores rest below 5 % and a spinning kernel reads 100 % GPU utilisation (companions of a "
+        "hung collective in DCGM); a dead process gives its memory back, a living one keeps more than half.",
         group=GROUP,
     ),
 )

@@ -42,6 +42,7 @@ label_replace(
         ),
         unit=Unit.COUNT,
         labels=("<job>", "evidence"),
+        sources="Four dumps: a step of a large job may take longer than a dump.",
         group=GROUP,
     ),
     Signal(
@@ -54,17 +55,25 @@ and
 count_over_time(job:training_throughput:healthy[1h] offset <6 dumps>) >= 10""",
         unit=Unit.COUNT,
         labels=("<job>", "evidence"),
+        sources="As job:nccl_busbw_drop:ratio.",
         group=GROUP,
     ),
     Signal(
         name="job:training_throughput_loss:ratio",
         question="How much of its throughput does the job lose now?",
         healthy="around zero",
+        # A rate of counters has seen a pause, such as a checkpoint, for as long as its window is.
         expr="""
 1 - job:training_throughput:current / (last_over_time(job:training_throughput:baseline[6h]) > 0)
-unless on (<job>) job:nccl_unsettled:bool""",
+unless on (<job>) job:nccl_unsettled:bool
+unless on (<job>, evidence)
+label_replace(
+  max_over_time(job:nccl_dump_age:seconds[<4 dumps>]) > 1.5 * <dump>,
+  "evidence", "collectives", "", ""
+)""",
         unit=Unit.RATIO,
         labels=("<job>", "evidence"),
+        sources="Six hours: a baseline outlives any fault that a job survives.",
         group=GROUP,
     ),
     Signal(
@@ -74,6 +83,7 @@ unless on (<job>) job:nccl_unsettled:bool""",
         expr="job:training_throughput:current unless job:training_throughput_loss:ratio > 0.05",
         unit=Unit.COUNT,
         labels=("<job>", "evidence"),
+        sources="5 %: the smallest published dip costs 6 %.",
         group=GROUP,
     ),
 )

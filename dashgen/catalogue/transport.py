@@ -73,6 +73,7 @@ unless on (<job>, nranks)
 count_values by (<job>) ("nranks", max_over_time(job:nccl_gpus:count[1h]))""",
         unit=Unit.BOOL,
         labels=("<job>", "n_nodes", "nranks"),
+        sources="An hour, as the baselines.",
         group=GROUP,
     ),
 )

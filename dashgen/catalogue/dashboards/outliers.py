@@ -69,6 +69,13 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         title="Late GPUs over time",
                         query=f"@{_GPUS}",
                         legend="{{<node_label>}} {{<gpu_label>}}",
+                        also=(
+                            Query(
+                                expr=f"gpu:nccl_latest:avg{_GPUS}",
+                                legend="waited for: {{<node_label>}} {{<gpu_label>}}",
+                            ),
+                        ),
+                        read="A GPU that the others wait for has a second line, the mean of three dumps.",
                         bad="one line that stays low: that GPU; many at once for a moment: dumps of different moments",
                         steps=steps("NcclGpuLate", sensitivity),
                         healthy="no line",
@@ -119,7 +126,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         title="Bandwidth inside each node, relative to the others",
                         query=f"@{_NODES}",
                         legend="{{<node_label>}}",
-                        also=(Query(expr=f"node:nccl_nvlink_drop:ratio{_NODES}", legend="lost: {{<node_label>}}"),),
+                        also=(Query(expr=f"node:nccl_nvlink_slow:ratio{_NODES}", legend="lost: {{<node_label>}}"),),
                         read="A node that has lost bandwidth against its own past has a second line, of how much.",
                         bad="one node that falls has a slow link inside its domain",
                         width=16,
