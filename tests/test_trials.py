@@ -309,6 +309,13 @@ def test_the_packs_are_as_good_as_in_the_last_good_run() -> None:
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
 
 
+def test_the_sweep_moves_numbers_that_the_rules_have() -> None:
+    sweep = BENCHMARK.with_name("sweep.py")
+    done = subprocess.run([sys.executable, str(sweep), "--list"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert len(done.stdout.splitlines()) > 20
+
+
 def test_the_floor_holds_a_reduced_and_a_whole_run() -> None:
     floors = json.loads(BENCHMARK.with_suffix(".json").read_text(encoding="utf-8"))
     assert {name.split()[0] for name in floors} == {"tuning", "held-out"}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Why the numbers in the detection rules are what they are: each of them moved down and up, judged on tuning seeds.
 
-Run: python tests/benchmarks/sweep.py [--runs N] [--jobs N] [--only SIGNAL] [--first SEED] [--families NAME,...]
+Run: python tests/benchmarks/sweep.py [--runs N] [--jobs N] [--only SIGNAL] [--first SEED] [--families A,B] [--list]
 
 Every line is the whole medium and high pack with one number changed; the first line changes nothing. A number is well
 chosen where both neighbours are worse in something and better in nothing that matters. Held-out seeds are never used.
@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import count, islice
-
-import yaml
 
 from dashgen import config
 from dashgen.trials.draw import family, trial
@@ -110,13 +109,12 @@ SHOWN = {
 
 def changed(files: dict[str, str], knob: Knob, instead: str) -> dict[str, str]:
     """The rule files with one number changed in one rule. Raises ValueError where the rule does not have it."""
-    document = yaml.safe_load(files["recording.yaml"])
-    rules = [rule for group in document["groups"] for rule in group["rules"] if rule.get("record") == knob.signal]
-    if not rules or any(knob.text not in rule["expr"] for rule in rules):
+    head, *rules = re.split(r"(?m)^(?=  - record: )", files["recording.yaml"])
+    found = [number for number, rule in enumerate(rules) if rule.startswith(f"  - record: {knob.signal}\n")]
+    if len(found) != 1 or knob.text not in rules[found[0]]:
         raise ValueError(f"{knob.signal} does not have {knob.text!r}")
-    for rule in rules:
-        rule["expr"] = rule["expr"].replace(knob.text, instead)
-    return {**files, "recording.yaml": yaml.safe_dump(document, sort_keys=False)}
+    rules[found[0]] = rules[found[0]].replace(knob.text, instead)
+    return {**files, "recording.yaml": head + "".join(rules)}
 
 
 def variants(knobs: Sequence[Knob]) -> Iterator[tuple[Knob, str] | None]:
@@ -142,16 +140,22 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=FIRST, help=f"first seed, even (default: {FIRST})")
     parser.add_argument("--only", help="numbers of this series alone")
     parser.add_argument("--families", default=",".join(FAMILIES), help="families of trials, with commas between")
+    parser.add_argument("--list", action="store_true", help="say what would be moved, and whether the rules have it")
     given = parser.parse_args()
 
     changes = list(variants([knob for knob in KNOBS if given.only in (None, knob.signal)]))
+    if given.list:
+        files = rule_files(config.Site())
+        for knob, instead in filter(None, changes):
+            changed(files, knob, instead)
+            print(f"{knob.signal}: {knob.text} -> {instead}")
+        return
     wanted = given.families.split(",")
     seeds = islice((seed for seed in count(given.first + given.first % 2, 2) if family(seed) in wanted), given.runs)
     with ProcessPoolExecutor(given.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         results = list(pool.map(partial(run, changes=changes), seeds))
 
     print("; ".join(f"{short}: {name}" for name, short in SHOWN.items()))
-    print(f"{'medium':>92}   | high")
     for change, of_change in zip(changes, zip(*results, strict=True), strict=True):
         found = measures(of_change, ("medium", "high"))
         units = {each.name: each.unit for each in CRITERIA}
