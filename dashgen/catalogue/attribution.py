@@ -81,8 +81,8 @@ unless on (<job>, transport)
         question="Which causes of slow communication does anything speak for?",
         healthy="absent",
         # A GPU that has been late for three dumps, or, where nobody can be named, arrival that has become uneven while
-        # throughput falls, told under the transport of the widest communicator; windows that are open for two dumps; one
-        # slow communicator among equal ones, where nobody is late; a single node's links, or a domain that fell apart.
+        # throughput falls, told under the transport of the widest communicator; open windows; one slow communicator among
+        # equal ones, where nobody is late; a single node's links, or a domain that fell apart.
         expr="""
 label_replace(
   (
@@ -108,7 +108,7 @@ label_replace(
   "suspect", "straggler", "", ""
 )
 or
-(job:nccl_window:depth and count_over_time(job:nccl_window:depth[<2 dumps - 1s>]) >= 2)
+job:nccl_window:depth
 or
 label_replace(
   (
@@ -184,9 +184,17 @@ unless on (<job>) last_over_time(job:nccl_cause:depth{suspect!="straggler"}[<6 d
         question="How much does slow communication cost the job?",
         healthy="absent; otherwise the loss of throughput, or without throughput evidence the loss of bandwidth",
         # Slow communication takes no more from a step than its own time grows: a far larger loss, as in an evaluation, has
-        # another cause. Two dumps in a row, because a checkpoint is a loss, too; three where bandwidth alone must tell.
+        # another cause. Two dumps in a row, because a checkpoint is a loss, too, and so must be the cause, but for a GPU
+        # that is clearly late: it has been for three. Three where bandwidth alone must tell.
         expr="""
-(0 * job:nccl_cause:depth + 1)
+(
+  0 * (
+    job:nccl_cause:depth{suspect="straggler"} > 0.15
+    or
+    job:nccl_cause:depth and count_over_time(job:nccl_cause:depth[<2 dumps - 1s>]) >= 2
+  )
+  + 1
+)
 * on (<job>) group_left (evidence)
 (min_over_time(job:training_throughput_loss:ratio[<2 dumps - 1s>]) and job:training_throughput_loss:ratio)
 <= on (<job>) group_left ()
@@ -200,7 +208,7 @@ unless on (<job>) last_over_time(job:training_throughput_loss:ratio[<10 dumps>])
         unit=Unit.RATIO,
         labels=("<job>", "transport", "suspect", "evidence"),
         sources="A checkpoint is a loss for one dump, an evaluation one of half and more; three times the depth: "
-        "tests/benchmarks/sweep.py.",
+        "tests/benchmarks/sweep.py; 0.15: as NcclGpuLate.",
         group=GROUP,
     ),
 )
@@ -225,13 +233,14 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
 {{- end }} Transport: {{ $labels.transport }}, suspect: {{ $labels.suspect }}. Look first at the degradation windows \
 of the job board, then at the outlier board.""",
         tiers={
-            Sensitivity.LOW: Tier(threshold=0.10, dumps=2, severity=Severity.CRITICAL, hold=10, extra={"blind": 0.20}),
+            Sensitivity.LOW: Tier(threshold=0.10, dumps=2, severity=Severity.CRITICAL, hold=14, extra={"blind": 0.20}),
             Sensitivity.MEDIUM: Tier(
                 threshold=0.06, dumps=1, severity=Severity.CRITICAL, hold=6, extra={"blind": 0.20}
             ),
             Sensitivity.HIGH: Tier(threshold=0.05, dumps=0, severity=Severity.CRITICAL, hold=4, extra={"blind": 0.15}),
         },
-        sources="NVIDIA's blog of 2026-05-07 calls -13 % (310 to 268 TFLOP/s/GPU) an incident; a 13 % loss takes at "
+        sources="NVIDIA's blog of 2026-05-07 calls -13 % (310 to 268 TFLOP/s/GPU) an incident, and its shorter dip cost "
+        "6 to 8 % for four to eight dumps, hence a verdict after three. Without throughput evidence: a 13 % loss takes at "
         "least 13.5 % off bus bandwidth when all communication is exposed and 24 % when half of it is.",
         dashboard="job",
         runbook=Runbook(
