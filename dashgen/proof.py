@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
@@ -23,7 +23,7 @@ from dashgen.errors import UserError, one_line
 from dashgen.findings import Finding
 from dashgen.model import AlertRule, Bundle, RecordingRule, RuleGroup, Sensitivity
 from dashgen.prometheus import Evaluation, ExpressionError, Firing, check_rules, find
-from dashgen.recordings.format import Expected, Fault, Recording, read_samples, read_story, selector
+from dashgen.recordings.format import Expected, Fault, Recording, clock, read_samples, read_story, selector
 from dashgen.replay import Replay, pack_name, replay, serve
 from dashgen.targets.rulefile import rule_file
 from dashgen.viewer import PanelProof, Viewer
@@ -262,8 +262,8 @@ def _missed(tier: Sensitivity, entry: Expected, starts: list[float]) -> Iterator
     after, before = _moment(entry.after), _moment(entry.before)
     if any((after is None or start >= after) and (before is None or start <= before) for start in starts):
         return
-    window = (f" after {_clock(after)}" if after else "") + (f" before {_clock(before)}" if before else "")
-    instead = f", but at {', '.join(map(_clock, sorted(set(starts))))}" if starts else ""
+    window = (f" after {clock(after)}" if after else "") + (f" before {clock(before)}" if before else "")
+    instead = f", but at {', '.join(map(clock, sorted(set(starts))))}" if starts else ""
     what = f"{selector(entry.alert, entry.labels)} did not fire{window}{instead}"
     yield Deviation(kind="missed", tier=tier, alert=entry.alert, when=before, what=f"{tier.value}: {what}")
 
@@ -273,11 +273,11 @@ def _unexpected(tier: Sensitivity, entries: Sequence[Expected], one: Firing) -> 
     labels = [(key, value) for key, value in one.labels if key not in ("sensitivity", "severity", "signal")]
     name = f"{tier.value}: {selector(one.alert, tuple(labels))}"
     if not entries:
-        what = f"{name} fired at {_clock(start)}, which the recording does not list"
+        what = f"{name} fired at {clock(start)}, which the recording does not list"
         yield Deviation(kind="noise", tier=tier, alert=one.alert, when=start, what=what)
     elif all(entry.after is not None and start < entry.after.timestamp() for entry in entries):
         earliest = min(entry.after.timestamp() for entry in entries if entry.after)
-        what = f"{name} fired at {_clock(start)}, before {_clock(earliest)}"
+        what = f"{name} fired at {clock(start)}, before {clock(earliest)}"
         yield Deviation(kind="early", tier=tier, alert=one.alert, when=start, what=what)
 
 
@@ -308,10 +308,6 @@ def _fault_windows(story: Recording) -> Iterator[tuple[Fault, float, float]]:
 
 def _moment(moment: datetime | None) -> float | None:
     return moment.timestamp() if moment else None
-
-
-def _clock(moment: float) -> str:
-    return datetime.fromtimestamp(moment, UTC).strftime("%H:%M:%S")
 
 
 # Panels.

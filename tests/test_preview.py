@@ -9,23 +9,20 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from browser import Document, browse
 from command import Done, dashgen, environment, tree
 from processes import tool
+from slow_network import BANDWIDTH, START, samples, story
 
 from dashgen.errors import UserError
 from dashgen.model import AlertRule, Bundle, RecordingRule, RuleGroup, Sensitivity
 from dashgen.preview import make
 from dashgen.preview.page import MARK
-from dashgen.recordings.format import Recording, Series, write_samples, write_story
+from dashgen.recordings.format import Series, write_samples, write_story
 from dashgen.replay import replay, serve
 
 MEDIUM = Sensitivity.MEDIUM
-BANDWIDTH = "nccl_bus_bandwidth_gbs"
-START = 1_773_930_000  # 2026-03-19T14:20:00Z
-STEPS = 60  # fifteen minutes
 HOSTILE = (
     '<img src=x onerror=alert(1)> </script><script>document.title="owned"</script> <a href="https://example.org/">&amp;'
 )
@@ -38,30 +35,6 @@ def _installed() -> None:
 
 
 # A small recording and small boards.
-
-
-def samples(job: str = "7") -> list[Series]:
-    """Four GPUs of one job, whose bandwidth halves from 14:25 to 14:30."""
-    times = START + 15.0 * np.arange(STEPS + 1)
-    values = np.where((times >= START + 300) & (times < START + 600), 50.0, 100.0)
-    return [
-        Series(BANDWIDTH, (("gpu", str(gpu)), ("node", "n1"), ("slurm_job_id", job)), times, values + gpu)
-        for gpu in range(4)
-    ]
-
-
-def story(**changes: object) -> Recording:
-    told = {
-        "format": 1,
-        "story": "The network of job 7 is slow for five minutes.",
-        "source": "simulated",
-        "made_by": "a test",
-        "start": "2026-03-19T14:20:00Z",
-        "end": "2026-03-19T14:35:00Z",
-        "scrape_interval": 15,
-        "faults": [{"kind": "network", "start": "2026-03-19T14:25:00Z", "end": "2026-03-19T14:30:00Z", "job": "7"}],
-    }
-    return Recording.model_validate(told | changes)
 
 
 @pytest.fixture

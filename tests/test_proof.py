@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from processes import tool
+from slow_network import BANDWIDTH, START, samples, story
 
 from dashgen.errors import UserError
 from dashgen.model import AlertRule, Bundle, RecordingRule, RuleGroup, Sensitivity
@@ -18,10 +19,6 @@ from dashgen.proof import Proof, Scoreboard, check_packs, prove, prove_all, unpr
 from dashgen.recordings.format import Recording, Series, write_samples, write_story
 
 LOW, MEDIUM, HIGH = Sensitivity
-BANDWIDTH = "nccl_bus_bandwidth_gbs"
-START = 1_773_930_000  # 2026-03-19T14:20:00Z
-STEPS = 60  # fifteen minutes
-FAULT = "2026-03-19T14:25:00Z"
 
 
 @pytest.fixture(autouse=True)
@@ -30,29 +27,10 @@ def _installed() -> None:
     tool("prometheus")
 
 
-def samples() -> list[Series]:
-    """Four GPUs of one job, whose bandwidth halves from 14:25 to 14:30."""
-    times = START + 15.0 * np.arange(STEPS + 1)
-    values = np.where((times >= START + 300) & (times < START + 600), 50.0, 100.0)
-    return [
-        Series(BANDWIDTH, (("gpu", str(gpu)), ("node", "n1"), ("slurm_job_id", "7")), times, values + gpu)
-        for gpu in range(4)
-    ]
-
-
-def story(**changes: object) -> Recording:
-    data = {
-        "format": 1,
-        "story": "The network of job 7 is slow for five minutes.",
-        "source": "simulated",
-        "made_by": "a test",
-        "start": "2026-03-19T14:20:00Z",
-        "end": "2026-03-19T14:35:00Z",
-        "scrape_interval": 15,
-        "faults": [{"kind": "network", "start": FAULT, "end": "2026-03-19T14:30:00Z", "job": "7"}],
-        "expect": {"medium": [slow("14:25:30", "14:27:00")], "high": [slow("14:25:00", "14:26:00")]},
-    }
-    return Recording.model_validate(data | changes)
+def expecting(**changes: object) -> Recording:
+    """The story with what has to fire in it."""
+    expect = {"medium": [slow("14:25:30", "14:27:00")], "high": [slow("14:25:00", "14:26:00")]}
+    return story(**{"expect": expect} | changes)
 
 
 def slow(after: str | None, before: str | None, **labels: str) -> dict[str, object]:
@@ -115,7 +93,7 @@ def record(tmp_path: Path) -> Callable[..., Path]:
     def write(name: str = "slow-network", series: list[Series] | None = None, **changes: object) -> Path:
         folder = tmp_path / name
         folder.mkdir()
-        write_story(folder, story(**changes))
+        write_story(folder, expecting(**changes))
         write_samples(folder, samples() if series is None else series)
         return folder
 

@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import plotly.graph_objects as go
 from plotly.colors import sample_colorscale
 from plotly.exceptions import PlotlyError
@@ -31,6 +30,7 @@ from dashgen.preview.figures import (
     value_axis,
 )
 from dashgen.preview.frames import Curve, NotDrawn
+from dashgen.recordings.format import clock
 
 MOST_ROWS = 256
 """Rows of a heatmap that is half a screen high."""
@@ -114,7 +114,7 @@ def state_timeline(panel: Json, curves: Sequence[Curve], fields: Sequence[Field]
         constraintext="inside",
         textangle=0,
         textfont={"color": "#ffffff"},
-        customdata=[[_clock(bar[1]), _clock(bar[2])] for bar in bars],
+        customdata=[[clock(round(bar[1])), clock(round(bar[2]))] for bar in bars],
         hovertemplate="%{y}<br>%{text}<br>%{customdata[0]} to %{customdata[1]} UTC<extra></extra>",
         width=0.85,
     )
@@ -150,10 +150,6 @@ def _states(points: Sequence[float | None], field: Field, span: Span) -> list[tu
             found.append((start, end, word, colour))
         before = place
     return found
-
-
-def _clock(moment: float) -> str:
-    return str(np.datetime64(round(moment), "s")).split("T")[1]
 
 
 # Bar gauges.

@@ -25,7 +25,7 @@ from dashgen.model import Sensitivity
 from dashgen.preview.draw import Body, Box, Drawn, Empty, Sheet, Tile, Words
 from dashgen.preview.figures import Entry, Figure
 from dashgen.prometheus import Firing
-from dashgen.recordings.format import Recording, Series
+from dashgen.recordings.format import Recording, Series, clock
 
 MARK = "<!DOCTYPE html>\n<!-- Written by `dashgen preview`. -->\n"
 """How a preview begins, by which one is known that may be replaced."""
@@ -126,10 +126,6 @@ def _day(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _clock(moment: float) -> str:
-    return datetime.fromtimestamp(moment, UTC).strftime("%H:%M:%S")
-
-
 def _head(content: Page) -> Iterator[str]:
     story = content.story
     yield f"<h1>Boards on the recording {text(content.name)}</h1>"
@@ -183,7 +179,7 @@ def _alerts(alerts: Sequence[Firing], over: float) -> Iterator[str]:
             one.alert,
             dict(one.labels).get("severity", ""),
             ", ".join(f"{name}={value}" for name, value in one.labels if name not in hidden),
-            ", ".join(f"{_clock(start)} to {_clock(end) if end <= over else 'the end'}" for start, end in one.firing),
+            ", ".join(f"{clock(start)} to {clock(end) if end <= over else 'the end'}" for start, end in one.firing),
         )
         for one in sorted(alerts, key=lambda one: (one.firing[:1], one.alert, one.labels))
         if one.firing
@@ -208,7 +204,7 @@ def _section(section: Section, first: int) -> Iterator[str]:
         chosen = " · ".join(f"{text(name)}: <b>{text(value)}</b>" for name, value in section.choices)
         yield f'<p class="chips">{chosen}</p>'
     for mark in section.marks[:_MOST_MARKS]:
-        when = f"{_clock(mark.start)} to {_clock(mark.end)}"
+        when = f"{clock(mark.start)} to {clock(mark.end)}"
         yield f'<p class="chips">{_swatch(mark.colour)}{when} <b>{text(mark.words)}</b></p>'
     if len(section.marks) > _MOST_MARKS:
         yield f'<p class="chips">and {len(section.marks) - _MOST_MARKS} further annotations, shaded in the graphs</p>'

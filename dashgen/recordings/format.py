@@ -53,6 +53,11 @@ def _aware(moment: datetime) -> datetime:
 Moment = Annotated[datetime, AfterValidator(_aware)]
 
 
+def clock(moment: float) -> str:
+    """A moment, in seconds since the epoch, as the time of day in UTC."""
+    return datetime.fromtimestamp(moment, UTC).strftime("%H:%M:%S")
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
