@@ -91,12 +91,16 @@ unless on (<job>) job:nccl_unsettled:bool""",
     ),
     Signal(
         name="job:nccl_late_spread:ratio",
-        question="Over how many of the job's nodes, beyond the first, are GPUs spread that look late?",
+        question="Over how many of the job's nodes, beyond the first, are GPUs spread that look as late as the latest?",
         healthy="0 or absent",
         expr="""
 (
   count by (<job>) (
-    group by (<job>, <node>) (gpu:nccl_exec:relative < 0.85 * gpu:nccl_late_baseline:relative)
+    group by (<job>, <node>) (
+      gpu:nccl_exec:relative / gpu:nccl_late_baseline:relative
+      <= on (<job>) group_left ()
+      1.06 * min by (<job>) (gpu:nccl_exec:relative / gpu:nccl_late_baseline:relative)
+    )
   ) - 1
 )
 /
@@ -111,13 +115,21 @@ count by (<job>) (group by (<job>, <node>) (gpu:nccl_exec:relative))""",
         question="Which GPU arrives late, so that its peers wait for it?",
         healthy="absent; a late GPU shows how far its time fell below its usual share (lower is later)",
         # GPUs that look late on every other node are the members of a healthy communicator beside a slow one of the
-        # same shape: then the path of the slow one is to blame, and nobody is late.
+        # same shape: then the path of the slow one is to blame, and nobody is late. Where half of the GPUs are late, as
+        # with one node of two, the median that they are compared with lies half-way between them and the others.
         expr="""
-gpu:nccl_exec:relative / gpu:nccl_late_baseline:relative
+(
+  1 / (2 * gpu:nccl_late_baseline:relative / gpu:nccl_exec:relative - 1)
+  and on (<job>)
+  count by (<job>) (gpu:nccl_late_baseline:relative) >= 0.45 * job:nccl_gpus:count
+  or
+  gpu:nccl_exec:relative / gpu:nccl_late_baseline:relative
+)
 unless on (<job>) job:nccl_late_spread:ratio >= 0.5""",
         unit=Unit.RATIO,
         labels=("<job>", "<node>", "<instance>", "<gpu>"),
-        sources="Half of the nodes: a late GPU or node is one, the members of a healthy sibling are on all.",
+        sources="Half of the nodes: a late GPU or node is one, the members of a healthy sibling are on all. 0.45 is half "
+        "of the GPUs, with one that does not stand out; r of the time of the others is 2 r / (1 + r) of the median.",
         group=GROUP,
     ),
     Signal(
@@ -179,24 +191,6 @@ and on (<job>) job:nccl_late:min""",
         group=GROUP,
     ),
     Signal(
-        name="gpu:nccl_latest:avg",
-        question="Which late GPU do others wait for, rather than being held up itself?",
-        healthy="absent",
-        # All stages of a pipeline look late across nodes when one GPU of one stage is. Its mates inside the node wait
-        # for it; those of the other stages are held up together.
-        expr="""
-(
-  gpu:nccl_late:avg <= on (<job>) group_left () 1.15 * job:nccl_late:min
-  and on (<job>, <node>) node:nccl_wait:growth
-)
-or on (<job>)
-gpu:nccl_late:avg""",
-        unit=Unit.RATIO,
-        labels=("<job>", "<node>", "<instance>", "<gpu>"),
-        sources="Stages of one pipeline look late alike (ByteDance's traces: innocent ones even more): tests/benchmarks/sweep.py.",
-        group=GROUP,
-    ),
-    Signal(
         name="node:nccl_late:ratio",
         question="Which node arrives late with all of its GPUs?",
         healthy="absent; present only where at least three quarters of a node's GPUs are late, and alike",
@@ -213,6 +207,44 @@ min by (<job>, <node>) (gpu:nccl_late:avg)
         labels=("<job>", "<node>"),
         sources="Three quarters of the GPUs, so that one GPU without data does not hide a node; mates of one late "
         "GPU are held up by less than it is late.",
+        group=GROUP,
+    ),
+    Signal(
+        name="gpu:nccl_latest:avg",
+        question="Which late GPU do others wait for, rather than being held up itself?",
+        healthy="absent",
+        # All stages of a pipeline look late across nodes when one GPU of one stage is. Its mates inside the node wait
+        # for it, or at least are not as late as it is; those of the other stages are held up together. Nobody is named
+        # while somebody else on the way to three dumps is later, or as late with mates who wait.
+        expr="""
+(
+  (
+    gpu:nccl_late:avg <= on (<job>) group_left () 1.15 * job:nccl_late:min
+    and on (<job>, <node>) node:nccl_wait:growth
+  )
+  or on (<job>)
+  (
+    (
+      gpu:nccl_late:avg <= on (<job>) group_left () 1.15 * job:nccl_late:min
+      and on (<job>, <node>)
+      count by (<job>, <node>) (
+        gpu:nccl_late:avg <= on (<job>, <node>) group_left () 1.06 * min by (<job>, <node>) (gpu:nccl_late:avg)
+      ) == 1
+      unless on (<job>) node:nccl_late:ratio
+    )
+    or on (<job>)
+    gpu:nccl_late:avg
+  )
+  unless on (<job>)
+  (
+    gpu:nccl_late:ratio <= on (<job>) group_left () 1.15 * job:nccl_late:min
+    and on (<job>, <node>) node:nccl_wait:growth
+  )
+)
+unless on (<job>) (job:nccl_late_soon:min < 0.8 * job:nccl_late:min)""",
+        unit=Unit.RATIO,
+        labels=("<job>", "<node>", "<instance>", "<gpu>"),
+        sources="Stages of one pipeline look late alike (ByteDance's traces: innocent ones even more): tests/benchmarks/sweep.py.",
         group=GROUP,
     ),
     Signal(
@@ -339,6 +371,24 @@ unless on (<job>) job:nccl_unsettled:bool""",
         unit=Unit.RATIO,
         labels=("<job>", "transport"),
         sources="An hour, ten dumps away and ten samples, as skew.",
+        group=GROUP,
+    ),
+    Signal(
+        name="job:nccl_tail_slow:depth",
+        question="How much slower is one of several equal communicators across nodes than before?",
+        healthy="absent",
+        expr="""
+1 - 1
+/ max by (<job>) (
+  min_over_time(job:nccl_tail_growth:ratio[<3 dumps - 1s>]) > 1.12
+  or
+  max_over_time(job:nccl_tail_growth:ratio[<2 dumps - 1s>]) > 1.12
+  and on (<job>) last_over_time(job:nccl_tail_slow:depth[<2 dumps - 1s>])
+)""",
+        unit=Unit.RATIO,
+        labels=("<job>",),
+        sources="Three dumps to begin, as for a late GPU, and two to end, so that one dump that covers other steps does not "
+        "interrupt it; 1.12: tests/benchmarks/sweep.py.",
         group=GROUP,
     ),
 )

@@ -47,9 +47,11 @@ KNOBS = (
     Knob("gpu:nccl_late_baseline:relative", "0.97 * quantile", ("0.94 * quantile", "1 * quantile")),
     Knob("gpu:nccl_late_baseline:relative", "< 0.78", ("< 0.72", "< 0.83")),
     Knob("gpu:nccl_late:avg", ">= 3", (">= 2",)),
-    Knob("job:nccl_late_spread:ratio", "0.85 *", ("0.8 *", "0.9 *")),
+    Knob("job:nccl_late_spread:ratio", "1.06 *", ("1.02 *", "1.12 *")),
     Knob("node:nccl_wait:growth", "> 1.06", ("> 1.02", "> 1.12")),
     Knob("gpu:nccl_latest:avg", "1.15 *", ("1.05 *", "1.3 *")),
+    Knob("gpu:nccl_latest:avg", "1.06 *", ("1.02 *", "1.12 *")),
+    Knob("gpu:nccl_latest:avg", "< 0.8 *", ("< 0.6 *", "< 0.95 *")),
     Knob("job:nccl_unexplained:depth", "(1.08 -", ("(1.04 -", "(1.14 -")),
     Knob("job:nccl_window:depth", "job:nccl_late:min < 0.88", ("job:nccl_late:min < 0.82", "job:nccl_late:min < 0.92")),
     Knob(
@@ -63,17 +65,11 @@ KNOBS = (
         "skew_growth:ratio[1m29s]) > 1.12",
         ("skew_growth:ratio[1m29s]) > 1.06", "skew_growth:ratio[1m29s]) > 1.2"),
     ),
-    Knob(
-        "job:nccl_candidate:depth",
-        "tail_growth:ratio[1m29s]) > 1.12",
-        ("tail_growth:ratio[1m29s]) > 1.06", "tail_growth:ratio[1m29s]) > 1.2"),
-    ),
-    Knob(
-        "job:nccl_candidate:depth",
-        "tail_growth:ratio[1m29s]) > 1.2)",
-        ("tail_growth:ratio[1m29s]) > 1.12)", "tail_growth:ratio[1m29s]) > 1.35)"),
-    ),
+    Knob("job:nccl_tail_slow:depth", "> 1.12", ("> 1.06", "> 1.2")),
+    Knob("job:nccl_candidate:depth", "> 1 - 1 / 1.2", ("> 1 - 1 / 1.12", "> 1 - 1 / 1.35")),
     Knob("job:nccl_candidate:depth", "> 0.15", ("> 0.10", "> 0.25")),
+    Knob("job:nccl_impact:ratio", "[59s]) > 0.05", ("[59s]) > 0.03", "[59s]) > 0.08")),
+    Knob("job:nccl_impact:ratio", "> 0.25", ("> 0.15", "> 0.35")),
     Knob(
         "job:nccl_impact:ratio", "3 * job:nccl_cause:depth", ("1.5 * job:nccl_cause:depth", "9 * job:nccl_cause:depth")
     ),
