@@ -121,15 +121,15 @@ count by (<job>) (group by (<job>, <node>) (gpu:nccl_exec:relative))""",
 (
   1 / (2 * gpu:nccl_late_baseline:relative / gpu:nccl_exec:relative - 1)
   and on (<job>)
-  count by (<job>) (gpu:nccl_late_baseline:relative) >= 0.45 * job:nccl_gpus:count
+  count by (<job>) (gpu:nccl_late_baseline:relative) >= 0.35 * job:nccl_gpus:count
   or
   gpu:nccl_exec:relative / gpu:nccl_late_baseline:relative
 )
 unless on (<job>) job:nccl_late_spread:ratio >= 0.5""",
         unit=Unit.RATIO,
         labels=("<job>", "<node>", "<instance>", "<gpu>"),
-        sources="Half of the nodes: a late GPU or node is one, the members of a healthy sibling are on all. 0.45 is half "
-        "of the GPUs, with one that does not stand out; r of the time of the others is 2 r / (1 + r) of the median.",
+        sources="Half of the nodes: a late GPU or node is one, the members of a healthy sibling are on all. 0.35 is half "
+        "of the GPUs, of which some do not stand out, and more than one node of three; r of the time of the others is 2 r / (1 + r) of the median.",
         group=GROUP,
     ),
     Signal(
@@ -182,7 +182,7 @@ min by (<job>) (
         healthy="absent",
         expr="""
 node:nccl_wait:relative
-/ quantile_over_time(0.5, node:nccl_wait:relative[1h] offset <10 dumps>)
+/ quantile_over_time(0.5, node:nccl_wait:relative[6h] offset <10 dumps>)
 > 1.06
 and on (<job>) job:nccl_late:min""",
         unit=Unit.RATIO,
@@ -268,15 +268,26 @@ avg by (<job>, <node>) (
         expr="""
 1 - node:nccl_nvlink:relative
 / (
-  quantile_over_time(0.5, node:nccl_nvlink:relative[2h] offset <6 dumps>)
+  quantile_over_time(0.5, node:nccl_nvlink:healthy[6h] offset <6 dumps>)
   and
-  count_over_time(node:nccl_nvlink:relative[2h] offset <6 dumps>) >= 10
+  count_over_time(node:nccl_nvlink:healthy[6h] offset <6 dumps>) >= 10
 )
 > 0.05
 unless on (<job>) job:nccl_unsettled:bool""",
         unit=Unit.RATIO,
         labels=("<job>", "<node>"),
-        sources="Ten samples before any verdict; 5 % is twice the noise of a transfer.",
+        sources="Ten samples before any verdict; six hours: a baseline outlives any fault that a job survives; 5 % is twice the "
+        "noise of a transfer.",
+        group=GROUP,
+    ),
+    Signal(
+        name="node:nccl_nvlink:healthy",
+        question="Which samples may teach what a node's links inside the domain are used to?",
+        healthy="follows the relative speed, with gaps while any node of the job is slower than it was",
+        expr="node:nccl_nvlink:relative unless on (<job>) node:nccl_nvlink_drop:ratio > 0.1",
+        unit=Unit.RATIO,
+        labels=("<job>", "<node>"),
+        sources="10 %: beyond the noise of a transfer, short of any drop that is judged.",
         group=GROUP,
     ),
     Signal(
@@ -317,10 +328,31 @@ unless on (<job>)
         name="job:nccl_skew_growth:ratio",
         question="Has the unevenness of the job's GPUs grown?",
         healthy="around 1",
-        expr="job:nccl_skew:ratio / quantile_over_time(0.5, job:nccl_skew:ratio[1h] offset <10 dumps>)",
+        expr="""
+job:nccl_skew:ratio
+/ (
+  (
+    quantile_over_time(0.5, job:nccl_skew:healthy[1h] offset <10 dumps>)
+    and
+    count_over_time(job:nccl_skew:healthy[1h] offset <10 dumps>) >= 10
+  )
+  or
+  quantile_over_time(0.5, job:nccl_skew:healthy[6h] offset <10 dumps>)
+)""",
         unit=Unit.RATIO,
         labels=("<job>",),
-        sources="An hour, ten dumps away: the fault that is judged must not be its own baseline.",
+        sources="An hour, ten dumps away: the fault that is judged must not be its own baseline; six where a long fault "
+        "leaves fewer than ten samples.",
+        group=GROUP,
+    ),
+    Signal(
+        name="job:nccl_skew:healthy",
+        question="Which samples may teach how uneven arrival usually is?",
+        healthy="follows the skew, with gaps while it has grown",
+        expr="job:nccl_skew:ratio unless on (<job>) job:nccl_skew_growth:ratio > 1.12",
+        unit=Unit.RATIO,
+        labels=("<job>",),
+        sources="1.12: the growth that is taken for a late GPU.",
         group=GROUP,
     ),
     Signal(
@@ -363,14 +395,32 @@ sum by (<job>, transport) (
         expr="""
 job:nccl_tail:ratio
 / (
-  quantile_over_time(0.5, job:nccl_tail:ratio[1h] offset <10 dumps>)
-  and
-  count_over_time(job:nccl_tail:ratio[1h] offset <10 dumps>) >= 10
+  (
+    quantile_over_time(0.5, job:nccl_tail:healthy[1h] offset <10 dumps>)
+    and
+    count_over_time(job:nccl_tail:healthy[1h] offset <10 dumps>) >= 10
+  )
+  or
+  (
+    quantile_over_time(0.5, job:nccl_tail:healthy[6h] offset <10 dumps>)
+    and
+    count_over_time(job:nccl_tail:healthy[6h] offset <10 dumps>) >= 10
+  )
 )
 unless on (<job>) job:nccl_unsettled:bool""",
         unit=Unit.RATIO,
         labels=("<job>", "transport"),
-        sources="An hour, ten dumps away and ten samples, as skew.",
+        sources="An hour or six, ten dumps away, and ten samples, as skew.",
+        group=GROUP,
+    ),
+    Signal(
+        name="job:nccl_tail:healthy",
+        question="Which samples may teach how far the slowest GPUs usually are behind?",
+        healthy="follows the tail, with gaps while it has grown",
+        expr="job:nccl_tail:ratio unless on (<job>, transport) job:nccl_tail_growth:ratio > 1.12",
+        unit=Unit.RATIO,
+        labels=("<job>", "transport"),
+        sources="1.12: the growth that is taken for a slow communicator.",
         group=GROUP,
     ),
     Signal(

@@ -69,7 +69,7 @@ KNOBS = (
     Knob("job:nccl_candidate:depth", "> 1 - 1 / 1.2", ("> 1 - 1 / 1.12", "> 1 - 1 / 1.35")),
     Knob("job:nccl_candidate:depth", "> 0.15", ("> 0.10", "> 0.25")),
     Knob("job:nccl_impact:ratio", "[59s]) > 0.05", ("[59s]) > 0.03", "[59s]) > 0.08")),
-    Knob("job:nccl_impact:ratio", "> 0.25", ("> 0.15", "> 0.35")),
+    Knob("job:nccl_impact:ratio", "> 0.2", ("> 0.15", "> 0.3")),
     Knob(
         "job:nccl_impact:ratio", "3 * job:nccl_cause:depth", ("1.5 * job:nccl_cause:depth", "9 * job:nccl_cause:depth")
     ),

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trials that rules like these get wrong easily, and faults that last: each of them holds a rule in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from processes import tool
+
+from dashgen.config import Site
+from dashgen.recordings.scenario import Scenario
+from dashgen.recordings.simulate import simulate
+from dashgen.trials.draw import Trial, family
+from dashgen.trials.judge import PACKS, Incident, Result, execute, rule_files, run
+
+pytestmark = pytest.mark.heavy
+
+
+def judged(seed: int, kind: str) -> Result:
+    tool("promtool")
+    assert family(seed) == kind, "the schedule of families has changed: choose another seed"
+    return run(seed)
+
+
+def incidents(seed: int, kind: str) -> Mapping[str, Incident]:
+    """The one fault of the trial, as each pack saw it."""
+    seen = judged(seed, kind).incidents
+    assert [each.pack for each in seen] == list(PACKS)
+    return {each.pack: each for each in seen}
+
+
+def test_a_burst_that_is_over_pages_nobody_while_its_loss_still_shows() -> None:
+    assert [each for each in judged(7022, "bursts").alarms if each.severity == "critical"] == []
+
+
+def test_a_slow_node_of_two_pages_in_every_pack_although_the_median_lies_between_the_nodes() -> None:
+    seen = incidents(6144, "slow-node")
+    assert all(each.after is not None for each in seen.values())
+    assert seen["medium"].located is True
+
+
+def test_a_late_node_pages_in_every_pack_where_nothing_tells_the_throughput() -> None:
+    assert all(each.after is not None and each.attributed for each in incidents(6530, "slow-node").values())
+
+
+def test_a_dump_of_other_steps_does_not_interrupt_a_slow_communicator() -> None:
+    assert all(each.after is not None and each.pages == 1 for each in incidents(6212, "nic").values())
+
+
+def test_the_healthy_half_beside_a_slow_communicator_is_not_late() -> None:
+    seen = incidents(1704, "nic")
+    assert [seen[pack].attributed for pack in ("medium", "high")] == [True, True]
+    assert [seen[pack].blamed for pack in ("medium", "high")] == [0, 0]
+
+
+@pytest.mark.parametrize("seed", [6282, 6412, 6726])
+def test_only_the_late_gpu_is_named_and_no_stage_that_it_holds_up(seed: int) -> None:
+    seen = incidents(seed, "late-gpu")
+    assert [seen[pack].located for pack in ("medium", "high")] == [True, True]
+
+
+def test_a_late_gpu_whose_advantage_is_missed_is_no_slow_network() -> None:
+    assert all(each.attributed for each in incidents(6836, "late-gpu").values())
+
+
+def test_noise_of_links_in_a_wide_domain_does_not_take_the_place_of_a_slow_nic() -> None:
+    seen = incidents(1502, "nic")
+    assert [(seen[pack].attributed, seen[pack].pages) for pack in ("medium", "high")] == [(True, 1), (True, 1)]
+
+
+def test_slow_links_of_one_node_are_not_told_as_a_slow_network() -> None:
+    seen = incidents(6580, "nvlink")
+    assert [seen[pack].attributed for pack in ("low", "medium")] == [True, True]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"kind": "network", "loss": 0.15},
+        {"kind": "nic", "loss": 0.2, "node": "node02", "gpu": 1},
+        {"kind": "nvlink", "loss": 0.15, "node": "node02"},
+        {"kind": "late-gpu", "percent": 30, "node": "node02", "gpu": 1},
+        {"kind": "slow-node", "percent": 30, "node": "node02"},
+    ],
+    ids=lambda fault: str(fault["kind"]),
+)
+@pytest.mark.parametrize("evidence", [True, False], ids=["evidence", "none"])
+def test_a_fault_of_an_hour_is_one_page_until_it_ends(fault: Mapping[str, object], evidence: bool) -> None:
+    """A fault must not become what the job is used to: the page would end, and another suspect would take its place."""
+    tool("promtool")
+    scenario = Scenario.model_validate(
+        {
+            "name": "long",
+            "story": "A fault that lasts longer than what came before.",
+            "start": "2026-07-01T00:00:00Z",
+            "lasts": "95m",
+            "companions": {"dcgm": evidence, "counters": evidence},
+            "jobs": [{"id": "1", "preset": "tp-dp", "nodes": 4, "gpus_per_node": 4, "tp": 2}],
+            "events": [{**fault, "start": "25m", "end": "90m"}],
+        }
+    )
+    recording, series = simulate(scenario)
+    [told] = recording.faults
+    pages = [
+        (dict(each.labels)["suspect"], start, end)
+        for each in execute(Trial(0, "long", scenario, recording, series), rule_files(Site()))
+        for start, end in each.firing
+        if (each.alert, dict(each.labels)["sensitivity"]) == ("NcclJobDegraded", "medium")
+    ]
+    assert [suspect for suspect, _, _ in pages] == [told.suspect]
+    [(_, start, end)] = pages
+    assert start - told.start.timestamp() <= 300
+    assert end >= told.end.timestamp()
