@@ -280,7 +280,7 @@ of the job board, then at the outlier board.""",
         tiers={
             Sensitivity.LOW: Tier(
                 threshold=0.10,
-                dumps=2,
+                dumps=3,
                 severity=Severity.CRITICAL,
                 hold=14,
                 extra={"still": 0.05, "blind": 0.20, "late": 0.15},
@@ -289,19 +289,20 @@ of the job board, then at the outlier board.""",
                 threshold=0.06,
                 dumps=1,
                 severity=Severity.CRITICAL,
-                hold=6,
+                hold=10,
                 extra={"still": 0.03, "blind": 0.20, "late": 0.15},
             ),
             Sensitivity.HIGH: Tier(
                 threshold=0.05,
                 dumps=0,
                 severity=Severity.CRITICAL,
-                hold=4,
+                hold=8,
                 extra={"still": 0.025, "blind": 0.15, "late": 0.15},
             ),
         },
         sources="NVIDIA's blog of 2026-05-07 calls -13 % (310 to 268 TFLOP/s/GPU) an incident, and its shorter dip cost "
-        "6 to 8 % for four to eight dumps, hence a verdict after three. Without throughput evidence: a 13 % loss takes at "
+        "6 to 8 % for four to eight dumps, hence a verdict after three. A "
+        "checkpoint of half a minute shows in a rate over four dumps for five, hence four in low. Without throughput evidence: a 13 % loss takes at "
         "least 13.5 % off bus bandwidth when all communication is exposed and 24 % when half of it is; who is late is late "
         "by as much as NcclGpuLate says. Half of the threshold is "
         "enough within 14 dumps, the longest hold: pages per incident in tests/benchmarks/detection.py.",
@@ -388,8 +389,8 @@ unless on (<job>) (job:nccl_cause:depth{suspect="network"} and on (<job>) job:nc
         "usual share of time in collectives: it arrives last and the other GPUs of job {{ $labels.<job_label> }} wait for it. "
         "Look first at the outlier board, then at clocks, XIDs and processes of that GPU.",
         tiers={
-            Sensitivity.MEDIUM: Tier(threshold=0.85, dumps=1, severity=Severity.WARNING, hold=6),
-            Sensitivity.HIGH: Tier(threshold=0.88, dumps=1, severity=Severity.WARNING, hold=4),
+            Sensitivity.MEDIUM: Tier(threshold=0.85, dumps=1, severity=Severity.WARNING, hold=10),
+            Sensitivity.HIGH: Tier(threshold=0.88, dumps=1, severity=Severity.WARNING, hold=8),
         },
         rises=False,
         sources="Replay of public ByteDance traces: 0.67 over 3 windows finds the slow worker in 168 of 168 positions "
@@ -415,8 +416,8 @@ unless on (<job>) (job:nccl_cause:depth{suspect="network"} and on (<job>) job:nc
         "time in collectives: the node arrives last and job {{ $labels.<job_label> }} waits for it. Look first at the "
         "outlier board, then at the host: CPU, storage, clocks, links inside the domain.",
         tiers={
-            Sensitivity.MEDIUM: Tier(threshold=0.88, dumps=1, severity=Severity.WARNING, hold=6),
-            Sensitivity.HIGH: Tier(threshold=0.91, dumps=1, severity=Severity.WARNING, hold=4),
+            Sensitivity.MEDIUM: Tier(threshold=0.88, dumps=1, severity=Severity.WARNING, hold=10),
+            Sensitivity.HIGH: Tier(threshold=0.91, dumps=1, severity=Severity.WARNING, hold=8),
         },
         rises=False,
         sources="As NcclGpuLate, applied where three quarters of a node's GPUs are late.",
@@ -434,8 +435,8 @@ unless on (<job>) (job:nccl_cause:depth{suspect="network"} and on (<job>) job:nc
         "than before, compared with the other nodes of job {{ $labels.<job_label> }}. Look first at the outlier board, then at "
         "link error counters of that node.",
         tiers={
-            Sensitivity.MEDIUM: Tier(threshold=0.20, dumps=2, severity=Severity.WARNING, hold=6),
-            Sensitivity.HIGH: Tier(threshold=0.15, dumps=2, severity=Severity.WARNING, hold=4),
+            Sensitivity.MEDIUM: Tier(threshold=0.20, dumps=2, severity=Severity.WARNING, hold=10),
+            Sensitivity.HIGH: Tier(threshold=0.15, dumps=2, severity=Severity.WARNING, hold=8),
         },
         sources="Greyhound (ATC'25) suspects a communicator at 1.2 times the median of its siblings.",
         dashboard="outliers",

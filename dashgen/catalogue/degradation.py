@@ -137,13 +137,19 @@ or
         name="peer:nccl_busbw:healthy",
         question="Which samples may teach a baseline?",
         healthy="follows the best bandwidth, with gaps while degraded or frozen",
+        # A pause closes a window, which takes two dumps to open again: until then depth decides.
         expr="""
 peer:nccl_busbw:best
 unless on (<job>, n_nodes, nranks)
-(job:nccl_transport:info and on (<job>, transport) job:nccl_degraded:bool == 1)
+(
+  job:nccl_transport:info
+  and on (<job>, transport)
+  (job:nccl_degraded:bool == 1 or job:nccl_degraded:depth > clamp_min(3 * job:nccl_busbw_noise:ratio, 0.08))
+)
 unless on (<job>) job:nccl_unsettled:bool""",
         unit=Unit.GBPS,
         labels=("<job>", "<peer>"),
+        sources="8 % and 3 sigma: as job:nccl_degraded:bool.",
         group=GROUP,
     ),
 )

@@ -59,13 +59,19 @@ SIGNALS = (
         name="gpu:nccl_late_baseline:relative",
         question="What relative time is a GPU that looks late used to?",
         healthy="absent: only GPUs that are 6 % below their usual value have one",
-        # Kept as it was for as long as the GPU stays late, so that a long fault does not become the new normal. A fixed
-        # position explains up to 20 %: what was always further below was always late, and who was early and comes in time
-        # is not late either. To begin with, the GPU must also
-        # be below what it rarely falls below by itself.
+        # Kept as it was for as long as the GPU stays late, for one that was late for three dumps also through a pause such
+        # as a checkpoint, so that a long fault does not become the new normal. A fixed position explains up to 20 %: what
+        # was always further below was always late, and who was early and comes in time is not late either. To begin with,
+        # the GPU must also be below what it rarely falls below by itself.
         expr="""
 (
   last_over_time(gpu:nccl_late_baseline:relative[<3 dumps - 1s>])
+  or
+  (
+    last_over_time(gpu:nccl_late_baseline:relative[<20 dumps>])
+    and
+    last_over_time(gpu:nccl_late:avg[<20 dumps>])
+  )
   or
   (
     clamp(quantile_over_time(0.5, gpu:nccl_exec:relative[30m] offset <10 dumps>), 0.84, 1.03)
@@ -284,7 +290,10 @@ unless on (<job>) job:nccl_unsettled:bool""",
         name="node:nccl_nvlink:healthy",
         question="Which samples may teach what a node's links inside the domain are used to?",
         healthy="follows the relative speed, with gaps while any node of the job is slower than it was",
-        expr="node:nccl_nvlink:relative unless on (<job>) node:nccl_nvlink_drop:ratio > 0.1",
+        expr="""
+node:nccl_nvlink:relative
+unless on (<job>) node:nccl_nvlink_drop:ratio > 0.1
+unless on (<job>) job:nccl_unsettled:bool""",
         unit=Unit.RATIO,
         labels=("<job>", "<node>"),
         sources="10 %: beyond the noise of a transfer, short of any drop that is judged.",
@@ -417,7 +426,10 @@ unless on (<job>) job:nccl_unsettled:bool""",
         name="job:nccl_tail:healthy",
         question="Which samples may teach how far the slowest GPUs usually are behind?",
         healthy="follows the tail, with gaps while it has grown",
-        expr="job:nccl_tail:ratio unless on (<job>, transport) job:nccl_tail_growth:ratio > 1.12",
+        expr="""
+job:nccl_tail:ratio
+unless on (<job>, transport) job:nccl_tail_growth:ratio > 1.12
+unless on (<job>) job:nccl_unsettled:bool""",
         unit=Unit.RATIO,
         labels=("<job>", "transport"),
         sources="1.12: the growth that is taken for a slow communicator.",

@@ -80,7 +80,11 @@ label_replace(
         name="job:training_throughput:healthy",
         question="Which throughput samples may teach a baseline?",
         healthy="follows the throughput, with gaps while the job loses 5 % or more",
-        expr="job:training_throughput:current unless job:training_throughput_loss:ratio > 0.05",
+        # Around a pause there is no loss to be told: the last one decides.
+        expr="""
+job:training_throughput:current
+unless last_over_time(job:training_throughput_loss:ratio[<20 dumps>]) > 0.05
+unless on (<job>) job:nccl_unsettled:bool""",
         unit=Unit.COUNT,
         labels=("<job>", "evidence"),
         sources="5 %: the smallest published dip costs 6 %.",
