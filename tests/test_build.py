@@ -131,7 +131,7 @@ def test_no_recorded_series_above_the_peer_level_keeps_an_unbounded_label() -> N
 def test_every_duration_follows_the_dump_interval() -> None:
     slow = alert_rules(config.site({"dump_interval": "60s"}, "test"), Sensitivity.LOW)["NcclJobDegraded"]
     usual = alert_rules(config.Site(), Sensitivity.LOW)["NcclJobDegraded"]
-    assert (usual.hold, slow.hold) == ("1m", "2m")
+    assert (usual.hold, slow.hold) == ("1m30s", "3m")
     assert build.duration(89) == "1m29s"
     assert all(group.interval == "1m" for group in build.recording(config.site({"dump_interval": "1m"}, "test")))
 
