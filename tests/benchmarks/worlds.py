@@ -11,20 +11,17 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import sys
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
 from dashgen.recordings.format import write_samples, write_story
-from dashgen.trials.draw import Trial, trial
-
-WORLDS: dict[str, Callable[[int], Trial]] = {"trials": trial}
+from dashgen.trials.worlds import TRIALS
 
 
 def write(world: str, folder: Path, seed: int) -> str:
     """Make one recording of a world; its name."""
-    one = WORLDS[world](seed)
+    one = TRIALS[world](seed)
     target = folder / f"{one.family}-{seed}"
     target.mkdir(parents=True, exist_ok=True)
     write_samples(target, one.series)
@@ -42,7 +39,7 @@ def seed_list(text: str) -> list[int]:
 def main() -> int:
     """Write all seeds that were asked for."""
     parser = argparse.ArgumentParser(description="Write the recordings of a world of random jobs.")
-    parser.add_argument("world", choices=sorted(WORLDS))
+    parser.add_argument("world", choices=sorted(TRIALS))
     parser.add_argument("-o", "--output", type=Path, required=True, help="the folder of the recordings")
     parser.add_argument("--seeds", type=seed_list, default=seed_list("0-39"), help="7, 0-39 or 0-78/2 (default: 0-39)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
