@@ -106,15 +106,19 @@ def _wander(steps: int, columns: int, memory: float, rng: np.random.Generator) -
 
 
 def _drift(job: Job, steps: int, seed: int, number: int) -> Drift:
-    """How the paths across domains wander, by group."""
-    if not job.wander:
+    """How the paths of each group differ for ever, and how those across domains wander."""
+    if not (job.wander or job.uneven):
         return {}
     memory = max(1.0, job.wander_over / job.step)
     common = _wander(steps, 1, memory, stream(seed, "wander", number))
     drift = {}
     for group, comm in layout(job).items():
-        own = _wander(steps, len(comm.members), memory, stream(seed, "wander", number, group))
-        drift[group] = np.exp(job.wander * (np.sqrt(SHARED) * common + np.sqrt(1 - SHARED) * own))
+        rng = stream(seed, "wander", number, group)
+        level = np.broadcast_to(job.uneven * rng.standard_normal(len(comm.members)), (steps, len(comm.members)))
+        if comm.n_nodes > 1:
+            own = _wander(steps, len(comm.members), memory, rng)
+            level = level + job.wander * (np.sqrt(SHARED) * common + np.sqrt(1 - SHARED) * own)
+        drift[group] = np.exp(level)
     return drift
 
 

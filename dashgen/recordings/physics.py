@@ -351,15 +351,13 @@ def step_seconds(plan: Plan, compute: Floats, slow: Sequence[Floats]) -> Floats:
 
 
 Drift = Mapping[Group, Floats]
-"""How much longer the transfers of a group's communicators take in each step, (steps, communicators), by wander."""
+"""How much longer the transfers of a group's communicators take in each step, (steps, communicators)."""
 
 
 def steady(plan: Plan, steps: int, drift: Drift = MappingProxyType({})) -> list[Floats]:
-    """Transfers at their healthy pace, which wanders across domains alone."""
+    """Transfers at their healthy pace."""
     return [
-        drift[each.comm.group]
-        if each.comm.n_nodes > 1 and each.comm.group in drift
-        else np.ones((steps, len(each.comm.members)))
+        drift[each.comm.group] if each.comm.group in drift else np.ones((steps, len(each.comm.members)))
         for each in plan.operations
     ]
 

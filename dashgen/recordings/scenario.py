@@ -102,6 +102,7 @@ class Job(_Strict):
     tails: float = Field(0.0, ge=0, le=0.2, description="part of the transfers across domains that take much longer")
     wander: float = Field(0.0, ge=0, le=0.3, description="sigma of the log of the slow level of paths across domains")
     compute_wander: float = Field(0.0, ge=0, le=0.1, description="the same of each GPU's speed")
+    uneven: float = Field(0.0, ge=0, le=0.3, description="sigma of the log of what tells paths of one kind apart")
     wander_over: Duration = Field(1800.0, description="time in which a level forgets where it was")
     arrival_bias: float = Field(0.0, ge=0, le=0.5, description="largest lasting lateness of a GPU, part of a transfer")
     spread: bool = Field(False, description="operations that a step does many times are done all through it")

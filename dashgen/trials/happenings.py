@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterator, Mapping
 
 from dashgen.trials.draft import MINUTE, Data, Draft, span
 from dashgen.trials.priors import WideDice
-from dashgen.trials.wide import add_habits, nodes_of, wide_draft
+from dashgen.trials.wide import add_habits, add_job, nodes_of, wide_draft
 
 Span = tuple[float, float]
 
 SLOW = ("network", "nic", "nvlink", "late-gpu", "slow-node")
 
 
-def _node(dice: WideDice, draft: Draft) -> Data:
-    return {"node": dice.choice(nodes_of(draft, draft.job))}
+def _node(dice: WideDice, draft: Draft, job: Data) -> Data:
+    return {"node": dice.choice(nodes_of(draft, job))}
 
 
-def _gpu(dice: WideDice, draft: Draft) -> Data:
-    return _node(dice, draft) | {"gpu": dice.randrange(draft.job["gpus_per_node"])}
+def _gpu(dice: WideDice, draft: Draft, job: Data) -> Data:
+    return _node(dice, draft, job) | {"gpu": dice.randrange(job["gpus_per_node"])}
 
 
 def _link(dice: WideDice) -> Data:
@@ -29,24 +29,29 @@ def _link(dice: WideDice) -> Data:
     return {"bandwidth": round(dice.of("bandwidth"), 3)}
 
 
-def _fault(dice: WideDice, draft: Draft, kind: str) -> Data:
-    """A fault of a kind: how strong it is, and where."""
+def _fault(dice: WideDice, draft: Draft, kind: str, number: int = 0) -> Data:
+    """A fault of a kind in one of the jobs: how strong it is, and where."""
+    job = draft.jobs[number]
+    return {"job": job["id"]} | _what(dice, draft, kind, job)
+
+
+def _what(dice: WideDice, draft: Draft, kind: str, job: Data) -> Data:
     match kind:
         case "network":
             return {"loss": round(dice.uniform(*dice.of("loss")), 3), "noise": dice.of("fault noise")}
         case "nic":
-            return _link(dice) | _gpu(dice, draft) | {"discards": dice.choice((0.0, 0.0, 3.0, 30.0))}
+            return _link(dice) | _gpu(dice, draft, job) | {"discards": dice.choice((0.0, 0.0, 3.0, 30.0))}
         case "nvlink":
-            return _link(dice) | _node(dice, draft)
+            return _link(dice) | _node(dice, draft, job)
         case "late-gpu":
             percent = round(dice.of("late percent"), 1)
-            return _gpu(dice, draft) | {"percent": percent, "throttled": dice.of("throttled")}
+            return _gpu(dice, draft, job) | {"percent": percent, "throttled": dice.of("throttled")}
         case "slow-node":
-            return _node(dice, draft) | {"percent": round(dice.of("node percent"), 1)}
+            return _node(dice, draft, job) | {"percent": round(dice.of("node percent"), 1)}
         case "dead-rank" | "unreadable":
-            return _gpu(dice, draft)
+            return _gpu(dice, draft, job)
         case "exporter-gone":
-            return _node(dice, draft)
+            return _node(dice, draft, job)
         case _:
             return {}
 
@@ -123,6 +128,18 @@ def _overlapping(dice: WideDice) -> Draft:
     later = start + dice.uniform(0.1, 0.6) * (end - start)
     until = min(draft.lasts - 1, max(later + 4 * MINUTE, end + dice.uniform(-0.3, 0.5) * (end - start)))
     draft.happens(second, later, until, **_fault(dice, draft, second))
+    return draft
+
+
+def _two_jobs(dice: WideDice) -> Draft:
+    """Two jobs side by side, each with a fault of its own."""
+    first, second = dice.choice(SLOW), dice.choice(SLOW)
+    draft = wide_draft(dice, inner="nvlink" in (first, second))
+    if len(draft.jobs) == 1:
+        add_job(dice, draft, 1)
+    for number, kind in enumerate((first, second)):
+        start, end = _spell(dice, draft)
+        draft.happens(kind, start, end, **_fault(dice, draft, kind, number))
     return draft
 
 
@@ -216,6 +233,7 @@ FAMILIES: Mapping[str, Callable[[WideDice], Draft]] = {
     "intermittent": _intermittent,
     "repeated": _repeated,
     "overlapping": _overlapping,
+    "two-jobs": _two_jobs,
     "hang": _still("hang"),
     "short-hang": _hang_that_ends,
     "dead-rank": _still("dead-rank"),

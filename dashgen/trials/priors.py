@@ -129,6 +129,7 @@ PRIORS: Mapping[str, Prior] = MappingProxyType(
         "inner noise": Log(0.005, 0.06, TRACES),
         "tails": Sometimes(0.3, Log(0.001, 0.03)),
         "wander": Sometimes(0.6, Log(0.005, 0.08)),
+        "uneven": Sometimes(0.5, Log(0.003, 0.08)),
         "wander over": Log(4 * MINUTE, 4 * HOUR),
         # Its days.
         "pause every": Sometimes(0.5, Log(6 * MINUTE, 3 * HOUR)),
@@ -191,10 +192,17 @@ PRIORS: Mapping[str, Prior] = MappingProxyType(
 
 
 class WideDice(Dice):
-    """Random values by the names of their priors."""
+    """Random values by the names of their priors.
 
-    priors: Mapping[str, Prior] = PRIORS
+    Every name has random numbers of its own, so that a new or changed prior leaves all other values as they were.
+    """
+
+    def __init__(self, words: str, priors: Mapping[str, Prior] = PRIORS) -> None:
+        super().__init__(words)
+        self._words, self._priors = words, priors
+        self._own: dict[str, Dice] = {}
 
     def of(self, name: str) -> Any:
         """One value of what this name stands for."""
-        return self.priors[name].draw(self)
+        own = self._own.setdefault(name, Dice(f"{self._words} {name}"))
+        return self._priors[name].draw(own)

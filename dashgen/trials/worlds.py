@@ -48,7 +48,8 @@ WIDE: Mapping[str, int] = {
     "slow-node": 5,
     "intermittent": 4,
     "repeated": 2,
-    "overlapping": 4,
+    "overlapping": 3,
+    "two-jobs": 1,
     "hang": 5,
     "short-hang": 1,
     "dead-rank": 2,
@@ -162,9 +163,7 @@ def world_draw(world: str, seed: int, attempt: int = 0) -> tuple[str, list[Scena
 
 
 def _dice(what: World, seed: str) -> WideDice:
-    dice = WideDice(seed)
-    dice.priors = {**PRIORS, **what.priors}
-    return dice
+    return WideDice(seed, {**PRIORS, **what.priors})
 
 
 def world_trial(world: str, seed: int) -> Trial:
