@@ -23,11 +23,11 @@ from dashgen.trials.priors import HOUR, PRIORS, Choice, Log, Prior, Sometimes, U
 
 @dataclass(frozen=True)
 class World:
-    """How often each family is drawn, and priors that differ; of ``clusters`` each has a job of the same names."""
+    """How often each family is drawn, and the priors that differ; two ``clusters`` give the same names to all."""
 
     families: Mapping[str, int]
     priors: Mapping[str, Prior] = field(default_factory=dict)
-    clusters: tuple[str, ...] = ()
+    clusters: tuple[str, str] | None = None
 
     @property
     def schedule(self) -> tuple[str, ...]:
@@ -147,23 +147,27 @@ def world_draw(world: str, seed: int, attempt: int = 0) -> tuple[str, list[Scena
     if not what.clusters:
         return family, [_scenario(name, family, happen(_dice(what, f"{world} {seed} {attempt}"), family))]
     other = what.family(7 * seed + 2)
-    drafts = [
-        happen(_dice(what, f"{world} {seed} {attempt} {place}"), kind)
-        for place, kind in zip(what.clusters, (family, other), strict=True)
-    ]
-    first = drafts[0]
-    for place, draft in zip(what.clusters, drafts, strict=True):
-        # One Prometheus looks at them all, and they know nothing of each other.
-        shared = ("scrape_interval", "dump_interval", "node_prefix", "instances", "site")
-        draft.rest |= {key: first.rest[key] for key in shared} | {"labels": {"cluster": place}}
-        draft.companions["throughput"] = first.companions["throughput"]
-        draft.lasts = first.lasts
+    east, west = what.clusters
+    first = happen(_dice(what, f"{world} {seed} {attempt} {east}"), family)
+    # One Prometheus looks at both, and they know nothing of each other.
+    shared = {
+        "minutes": first.lasts / MINUTE,
+        "prefix": first.rest["node_prefix"],
+        "instances": first.rest["instances"],
+        "scrape interval": first.rest["scrape_interval"],
+        "dump interval": first.rest["dump_interval"],
+        "throughput": first.companions["throughput"],
+    }
+    more = {key: Choice({value: 1}) for key, value in shared.items()}
+    second = happen(_dice(what, f"{world} {seed} {attempt} {west}", more), other)
+    first.rest["labels"] = {"cluster": east}
+    second.rest |= {"labels": {"cluster": west}, "site": first.rest["site"]}
     first.rest["site"]["labels"] = {"cluster": "cluster"}
-    return f"{family}+{other}", [_scenario(name, family, draft) for draft in drafts]
+    return f"{family}+{other}", [_scenario(name, family, draft) for draft in (first, second)]
 
 
-def _dice(what: World, seed: str) -> WideDice:
-    return WideDice(seed, {**PRIORS, **what.priors})
+def _dice(what: World, words: str, more: Mapping[str, Prior] = MappingProxyType({})) -> WideDice:
+    return WideDice(words, {**PRIORS, **what.priors, **more})
 
 
 def world_trial(world: str, seed: int) -> Trial:
