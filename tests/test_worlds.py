@@ -133,6 +133,20 @@ def test_operations_all_through_a_long_step_are_in_every_dump_and_counted_once()
     assert usual[0] == pytest.approx(usual[1], rel=0.02)
 
 
+def test_groups_of_one_shape_that_send_the_same_are_one_series_without_names_and_two_with() -> None:
+    rows = [
+        {"group": group, "operation": "AllReduce", "size": 64 * 2**20, "algorithm": "RING_SIMPLE", "share": 0.1}
+        for group in ("tp", "cp")
+    ]
+    job = {"tp": 2, "cp": 2, "only": True, "traffic": rows}
+    counts = []
+    for names in ({}, {"tp": "TP"}):
+        run = run_job(scenario(job={**job, "comm_names": names}), 0, 6)
+        counts.append([int(one.count[2].max()) for one in run.buckets])
+    assert len(counts[0]) == 1 and len(counts[1]) == 2
+    assert counts[0][0] == sum(counts[1])
+
+
 def test_ranks_that_wait_spinning_look_busy_and_the_log_may_count_the_wait() -> None:
     pause = {"kind": "checkpoint", "start": "6m", "lasts": "2m", "spins": True}
     job = {**RAILS, "log_counts": "pauses"}

@@ -56,7 +56,7 @@ def wide_job(dice: WideDice, number: int = 0, gpus_per_node: int | None = None, 
         "only": True,
     }
     job.setdefault("nvlink_gbs", dice.of("nvlink"))
-    job["traffic"] = [*_usual(dice, job["preset"], layout), *_further(dice, job)]
+    job["traffic"] = [*_usual(dice, job, layout), *_further(dice, job)]
     if names := _names(dice):
         job["comm_names"] = names
     return job
@@ -82,8 +82,8 @@ def _machines(dice: WideDice, gpus_per_node: int | None, inner: bool) -> Data:
             case "pipeline":
                 job |= {"tp": dice.choice(ways), "pp": dice.choice((2, 4))}
             case "merged":
-                way = 2 if size == 4 else dice.choice((2, 2, 4))
-                job |= {"tp": way, "cp": size // way}
+                one = {"tp": 4, "domain": 4, "nvlink_gbs": 811.0}
+                job |= one if size == nodes == 4 else {"tp": 2, "cp": 2}
             case "rack":
                 job |= {"tp": dice.choice((4, 8)), "domain": dice.choice((2, 4)), "nvlink_gbs": 811.0}
         sound = not rest and nodes >= 2 and nodes % job.get("domain", 1) == 0 and nodes % job.get("pp", 1) == 0
@@ -95,10 +95,10 @@ def _machines(dice: WideDice, gpus_per_node: int | None, inner: bool) -> Data:
             return job
 
 
-def _usual(dice: WideDice, preset: str, layout: str) -> list[Data]:
+def _usual(dice: WideDice, job: Data, layout: str) -> list[Data]:
     """What the preset sends, at other sizes and shares."""
     rows = []
-    for each in PRESETS[preset]:
+    for each in PRESETS[job["preset"]]:
         rows.append(
             {
                 "group": each.group,
@@ -113,7 +113,8 @@ def _usual(dice: WideDice, preset: str, layout: str) -> list[Data]:
         for row in rows:
             row["share"] *= 1.5 if row["group"] == "tp" else 0.7
     if layout == "merged":  # groups of one shape that send the same: their series are one where they have no names
-        rows += [row | {"group": "cp"} for row in rows if row["group"] == "tp"]
+        twin = "cp" if "cp" in job else "dp"
+        rows += [row | {"group": twin} for row in rows if row["group"] == "tp"]
     return rows
 
 
