@@ -12,6 +12,9 @@ from dashgen.trials.priors import MB, WideDice
 MARGIN = 2 * MINUTE
 """Habits leave so much room at both ends of a recording."""
 
+LUCK = MINUTE
+"""Who is unlucky for longer is a straggler."""
+
 LAYOUTS: Mapping[str, str] = {
     "flat": "fsdp",
     "hsdp": "tp-dp",
@@ -39,7 +42,7 @@ def wide_job(dice: WideDice, number: int = 0, gpus_per_node: int | None = None, 
         "log_counts": dice.of("log counts"),
         "jitter": dice.of("jitter"),
         "imbalance": dice.of("imbalance") or 0.0,
-        "dwell": dice.of("dwell"),
+        "dwell": max(1, int(min(dice.of("dwell"), LUCK / step))),
         "noise": dice.of("noise"),
         "inner_noise": dice.of("inner noise"),
         "tails": dice.of("tails") or 0.0,
@@ -212,16 +215,8 @@ def add_habits(dice: WideDice, draft: Draft) -> None:
     """What every job does now and then, and every site suffers now and then."""
     for job in draft.jobs:
         _pauses(dice, draft, job)
-        if every := dice.of("hiccup every"):
-            for moment in _now_and_then(dice, every, draft.lasts):
-                lasts = dice.uniform(0.2, 0.9) * draft.rest["dump_interval"]
-                where = dice.choice(nodes_of(draft, job))
-                more = {"node": where, "percent": round(dice.of("hiccup percent"), 1), "job": job["id"]}
-                draft.happens("hiccup", moment, moment + max(2.0, lasts), **more)
-        if every := dice.of("burst every"):
-            for moment in _now_and_then(dice, every, draft.lasts):
-                strength = {"bandwidth": round(dice.uniform(0.3, 0.9), 3), "noise": dice.of("fault noise")}
-                draft.happens("burst", moment, moment + dice.of("burst lasts"), job=job["id"], **strength)
+        _hiccups(dice, draft, job)
+        _bursts(dice, draft, job)
         if factor := dice.of("size change"):
             moment = dice.uniform(0.2, 0.7) * draft.lasts
             draft.happens("message-size", moment, groups=["dp"], factor=factor, job=job["id"])
@@ -231,6 +226,31 @@ def add_habits(dice: WideDice, draft: Draft) -> None:
     if blind := dice.of("blind"):
         moment = dice.uniform(0.1, 0.8) * draft.lasts
         draft.happens("prometheus-gone", moment, moment + blind)
+
+
+def _hiccups(dice: WideDice, draft: Draft, job: Data) -> None:
+    """Some node or other is late for less than a dump; by how much of a long step is in proportion."""
+    if every := dice.of("hiccup every"):
+        for moment in _now_and_then(dice, every, draft.lasts):
+            lasts = max(2.0, dice.uniform(0.2, 0.9) * draft.rest["dump_interval"])
+            percent = dice.of("hiccup percent") * _part(lasts, job)
+            where = dice.choice(nodes_of(draft, job))
+            draft.happens("hiccup", moment, moment + lasts, node=where, percent=round(percent, 1), job=job["id"])
+
+
+def _bursts(dice: WideDice, draft: Draft, job: Data) -> None:
+    """Contention of seconds."""
+    if every := dice.of("burst every"):
+        for moment in _now_and_then(dice, every, draft.lasts):
+            lasts = dice.of("burst lasts")
+            extra = (1 / dice.uniform(0.3, 0.9) - 1) * _part(lasts, job)
+            strength = {"bandwidth": round(1 / (1 + extra), 3), "noise": dice.of("fault noise")}
+            draft.happens("burst", moment, moment + lasts, job=job["id"], **strength)
+
+
+def _part(lasts: float, job: Data) -> float:
+    """The part of a step that something short can touch: events act on whole steps."""
+    return min(1.0, lasts / float(job["step"].removesuffix("s")))
 
 
 def _pauses(dice: WideDice, draft: Draft, job: Data) -> None:
