@@ -301,7 +301,9 @@ P2P = {"p2p_operation": "Send|Recv"}
 @pytest.mark.parametrize("flavour", ["nvidia", "rccl"])
 @pytest.mark.parametrize("preset", PARALLEL)
 def test_inspector_series_have_the_labels_of_the_contract(preset: str, flavour: str) -> None:
-    _, series = simulate(scenario(preset, lasts="2m", flavour=flavour, cluster="alola"))
+    _, series = simulate(
+        scenario(preset, lasts="2m", flavour=flavour, cluster="alola", companions={"p2p_across": True})
+    )
     shapes = {
         BANDWIDTH: CONTRACT | COLLECTIVE,
         TIME: CONTRACT | COLLECTIVE,

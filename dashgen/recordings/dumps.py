@@ -8,14 +8,15 @@ previous one, at most the newest 1024 of a communicator (NVIDIA/nccl 2.30.7, NCC
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dashgen.errors import UserError
 from dashgen.recordings.inspector import message_size_range
-from dashgen.recordings.lifecycle import Pulse, live, paced, stream
-from dashgen.recordings.physics import TRANSFER_NOISE, Effect, Floats, Ints, Operation, Plan, sample_times
+from dashgen.recordings.lifecycle import Pulse, during, live, paced, stream
+from dashgen.recordings.physics import Effect, Floats, Ints, Operation, Plan, sample_times
 from dashgen.recordings.scenario import DeadRank, Job, Scenario
 
 Bools = NDArray[np.bool_]
@@ -125,12 +126,12 @@ def _aggregate(
 ) -> tuple[tuple[Bucket, ...], Ints, Ints]:
     """What the dumps say: the buckets, and the running totals of recorded and of overwritten operations."""
     steps, gpus = pulse.draws.shape
-    upto = np.searchsorted(pulse.ends, dumps, side="right")
-    since = np.vstack([np.zeros((1, gpus), np.int64), upto[:-1]])
-    columns = np.arange(gpus)
+    ended = np.searchsorted(pulse.ends, dumps, side="right")
+    progress = _progress(pulse, dumps, ended) if job.spread else ended
     sums: dict[tuple[bool, Key], list[Floats]] = {}
     recorded, lost = np.zeros(dumps.shape, np.int64), np.zeros(dumps.shape, np.int64)
     bias = _biases(job, gpus, stream(seed, "bias", number))
+    offsets = _offsets(job, gpus, stream(seed, "offset", number))
     for index, (plan, effects) in enumerate(zip(pulse.plans, pulse.effects, strict=True)):
         rings: dict[tuple[str, bool], int] = {}
         for each in plan.operations:
@@ -146,13 +147,17 @@ def _aggregate(
             # A mean over few steps stands for as many operations as one over many.
             samples = int(np.clip(24 // min(newest, scenario.dump_interval / job.step), 3, 12))
             stacked = np.zeros((3, steps + 1, gpus))
-            stacked[:, ours + 1] = _sums(each, plan, effects, pulse, ours, bias[each.comm.group], rng, samples)
+            lasting = bias[each.comm.group], offsets[each.comm.group]
+            stacked[:, ours + 1] = _sums(job, each, plan, effects, pulse, ours, *lasting, rng, samples)
             running = stacked.cumsum(axis=1)
+            upto: NDArray[Any] = progress if each.spread else ended
+            since = np.vstack([np.zeros((1, gpus), upto.dtype), upto[:-1]])
+            until = _at(running, upto)
             oldest = np.maximum(since, upto - newest)
-            window = running[:, upto, columns] - running[:, oldest, columns]
+            window = until - _at(running, oldest)
             window[:, ~alive] = 0
             if not each.p2p:
-                operations = np.rint(running[0, upto, columns] - running[0, since, columns]).astype(np.int64)
+                operations = (np.rint(until[0]) - np.rint(_at(running, since)[0])).astype(np.int64)
                 recorded += operations
                 lost += operations - np.rint(window[0]).astype(np.int64)
             key = (each.p2p, _labels(job, each))
@@ -161,7 +166,7 @@ def _aggregate(
                 total += part
     buckets = []
     for (p2p, labels), (count, time, log) in sorted(sums.items(), key=lambda item: item[0]):
-        some = np.maximum(count, 1)
+        some = np.where(count >= 0.5, count, 1.0)
         buckets.append(Bucket(p2p, labels, np.rint(count).astype(np.int64), time / some, np.exp(log / some)))
     if job.poisoned and buckets:
         buckets += _poison(buckets[0], stream(seed, "poison", number))
@@ -170,25 +175,49 @@ def _aggregate(
     return tuple(buckets), recorded.cumsum(axis=0), lost.cumsum(axis=0)
 
 
+def _progress(pulse: Pulse, dumps: Floats, ended: Ints) -> Floats:
+    """How many steps were done at each dump, the one in hand by its part."""
+    if not len(pulse.ends):
+        return ended.astype(float)
+    now = np.minimum(ended, len(pulse.ends) - 1)
+    part = 1 - (pulse.ends[now] - dumps) / pulse.seconds[now]
+    return np.asarray(ended + np.where(ended > now, 0.0, np.clip(part, 0.0, 0.999)))
+
+
+def _at(running: Floats, position: NDArray[Any]) -> Floats:
+    """What was done up to these steps, (values, dumps, GPUs)."""
+    columns = np.arange(running.shape[2])
+    whole = position.astype(np.int64)
+    done = running[:, whole, columns]
+    if position.dtype != whole.dtype:
+        part = position - whole
+        done = done * (1 - part) + running[:, np.minimum(whole + 1, running.shape[1] - 1), columns] * part
+    return np.asarray(done)
+
+
 def _sums(
+    job: Job,
     each: Operation,
     plan: Plan,
     effects: tuple[Effect, ...],
     pulse: Pulse,
     ours: Ints,
     bias: Floats,
+    offset: Floats,
     rng: np.random.Generator,
     samples: int,
 ) -> Floats:
     """Count, sum of times and sum of log bandwidths of one operation, (3, steps, GPUs)."""
+    noise = job.noise if each.comm.n_nodes > 1 else job.inner_noise
     levels = pulse.levels[ours]
-    compute, slow = paced(plan, effects, levels, pulse.draws[ours])
-    sigma = np.full(len(ours), TRANSFER_NOISE)
+    compute, slow = paced(plan, effects, levels, pulse.draws[ours], during(pulse.drift, ours))
+    usual = each.traffic.noise if each.traffic.noise is not None else noise
+    sigma = np.full(len(ours), usual)
     place = plan.operations.index(each)
     for column, effect in enumerate(effects):
         if effect.slow[place].any():
-            sigma += levels[:, column] * (effect.noise - TRANSFER_NOISE)
-    times = sample_times(each, plan, compute, slow, sigma, bias, rng, samples)
+            sigma += levels[:, column] * (max(effect.noise, usual) - usual)
+    times = sample_times(each, plan, compute, slow, sigma, bias, offset, job.tails, rng, samples)
     result = np.zeros((3, len(ours), pulse.draws.shape[1]))
     result[0][:, each.comm.members] = each.count
     result[1][:, each.comm.members] = times.mean(axis=1) * each.count
@@ -207,6 +236,15 @@ def _biases(job: Job, gpus: int, rng: np.random.Generator) -> dict[str, Floats]:
         bias = np.clip(rng.normal(0, 0.01, gpus), -job.position_bias, job.position_bias)
         biases[group] = np.where(large, rng.uniform(-job.position_bias, job.position_bias, gpus), bias)
     return biases
+
+
+def _offsets(job: Job, gpus: int, rng: np.random.Generator) -> dict[str, Floats]:
+    """Lasting lateness of GPUs by group, half of it their node's."""
+    offsets = {}
+    for group in ("tp", "cp", "dp", "pp", "embedding", "world"):
+        host = np.repeat(rng.random(job.nodes), job.gpus_per_node)
+        offsets[group] = job.arrival_bias * (host + rng.random(gpus)) / 2
+    return offsets
 
 
 def _labels(job: Job, each: Operation) -> Key:

@@ -7,15 +7,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dashgen.errors import UserError
 from dashgen.recordings.physics import (
+    Drift,
     Effect,
     Floats,
     Ints,
     Plan,
     base_plan,
     changed_plan,
+    layout,
     steady,
     step_seconds,
     strength,
@@ -31,8 +34,9 @@ class Pulse:
     """When a job works, in seconds of the scenario, and under what.
 
     Step k ends at ``ends[k]`` after ``seconds[k]``, does ``plans[plan[k]]`` with compute times ``draws[k]`` by GPU, and
-    suffers ``effects[plan[k]]`` with strengths ``levels[k]``. ``loss`` is the part of its throughput that each event
-    took, by the event's place in the scenario.
+    suffers ``effects[plan[k]]`` with strengths ``levels[k]``; ``drift`` is how the paths wander meanwhile. ``hangs``
+    are also the pauses in which ranks wait spinning. ``loss`` is the part of its throughput that each event took, by
+    the event's place in the scenario.
     """
 
     ends: Floats
@@ -42,6 +46,7 @@ class Pulse:
     plans: tuple[Plan, ...]
     effects: tuple[tuple[Effect, ...], ...]
     draws: Floats
+    drift: Drift
     pauses: tuple[Span, ...]
     hangs: tuple[Span, ...]
     loss: dict[int, float] = field(default_factory=dict)
@@ -53,9 +58,9 @@ def stream(seed: int, *purpose: int | str) -> np.random.Generator:
     return np.random.default_rng(words)
 
 
-def _pauses(events: tuple[Event, ...], end: float) -> Iterator[Span]:
+def _pauses(events: tuple[Event, ...], end: float, spinning: bool) -> Iterator[Span]:
     for event in events:
-        if isinstance(event, Pause):
+        if isinstance(event, Pause) and event.spins == spinning:
             moment = event.start or (event.every or 0.0)
             while moment < min(end, event.until):
                 yield moment, moment + event.lasts
@@ -68,6 +73,7 @@ def _hangs(events: tuple[Event, ...], end: float) -> Iterator[Span]:
     for event in events:
         if isinstance(event, Hang | DeadRank) and event.start < end:
             yield event.start, min(end, event.until)
+    yield from _pauses(events, end, spinning=True)
 
 
 def _compute_draws(job: Job, steps: int, gpus: int, rng: np.random.Generator) -> Floats:
@@ -77,8 +83,48 @@ def _compute_draws(job: Job, steps: int, gpus: int, rng: np.random.Generator) ->
     draws = 1 + late + hiccup
     if job.imbalance:
         replicas = np.arange(gpus) // (job.tp * job.cp)
-        draws = draws * (1 + job.imbalance * rng.random((steps, int(replicas[-1]) + 1))[:, replicas])
+        luck = rng.random((steps, int(replicas[-1]) + 1))[np.arange(steps) // job.dwell]
+        draws = draws * (1 + job.imbalance * luck[:, replicas])
     return draws
+
+
+SHARED = 0.7
+"""The part of the variance of paths' wander that all paths have in common: they share their spine switches."""
+
+
+def _wander(steps: int, columns: int, memory: float, rng: np.random.Generator) -> Floats:
+    """Levels of variance one that forget where they were in so many steps, (steps, columns), joined by lines."""
+    spacing = max(1.0, memory / 4)
+    knots = rng.standard_normal((int(steps / spacing) + 2, columns))
+    keep = float(np.exp(-spacing / memory))
+    for place in range(1, len(knots)):
+        knots[place] = keep * knots[place - 1] + np.sqrt(1 - keep**2) * knots[place]
+    before = np.arange(steps) / spacing
+    low = before.astype(np.int64)
+    part = (before - low)[:, None]
+    return np.asarray(knots[low] * (1 - part) + knots[low + 1] * part)
+
+
+def _drift(job: Job, steps: int, seed: int, number: int) -> Drift:
+    """How the paths of each group differ for ever, and how those across domains wander."""
+    if not (job.wander or job.uneven):
+        return {}
+    memory = max(1.0, job.wander_over / job.step)
+    common = _wander(steps, 1, memory, stream(seed, "wander", number))
+    drift = {}
+    for group, comm in layout(job).items():
+        rng = stream(seed, "wander", number, group)
+        level = np.broadcast_to(job.uneven * rng.standard_normal(len(comm.members)), (steps, len(comm.members)))
+        if comm.n_nodes > 1:
+            own = _wander(steps, len(comm.members), memory, rng)
+            level = level + job.wander * (np.sqrt(SHARED) * common + np.sqrt(1 - SHARED) * own)
+        drift[group] = np.exp(level)
+    return drift
+
+
+def during(drift: Drift, steps: slice | Ints | NDArray[np.bool_]) -> Drift:
+    """The wander of some steps."""
+    return {group: levels[steps] for group, levels in drift.items()}
 
 
 def live(scenario: Scenario, number: int, begin: float, end: float, seed: int) -> Pulse:
@@ -89,6 +135,10 @@ def live(scenario: Scenario, number: int, begin: float, end: float, seed: int) -
     base = base_plan(job)
     steps = int((end - begin) / (0.3 * job.step)) + 8
     draws = _compute_draws(job, steps, gpus, stream(seed, "compute", number))
+    if job.compute_wander:
+        levels = _wander(steps, gpus, max(1.0, job.wander_over / job.step), stream(seed, "clocks", number))
+        draws = draws * np.exp(job.compute_wander * levels)
+    drift = _drift(job, steps, seed, number)
     slowing = [(place, event) for place, event in enumerate(scenario.events) if event in events]
     strengths = _strengths(scenario, job, base, slowing, draws)
     changes = [event for event in events if isinstance(event, Evaluation | MessageSize | Algorithm)]
@@ -104,7 +154,7 @@ def live(scenario: Scenario, number: int, begin: float, end: float, seed: int) -
             plans[active] = (len(plans), plan, _effects(scenario, job, plan, slowing, strengths, begin))
         return plans[active]
 
-    pauses, hangs = tuple(_pauses(events, end)), tuple(_hangs(events, end))
+    pauses, hangs = tuple(_pauses(events, end, spinning=False)), tuple(_hangs(events, end))
     moment, step = begin, 0
     ends, seconds, chosen = np.zeros(steps), np.zeros(steps), np.zeros(steps, np.int64)
     levels = np.zeros((steps, len(strengths) + bool(job.warm_up)))
@@ -117,7 +167,8 @@ def live(scenario: Scenario, number: int, begin: float, end: float, seed: int) -
             continue
         index, plan, effects = plan_at(moment)
         levels[step] = [effect.level(moment) for effect in effects]
-        compute, slow = paced(plan, effects, levels[step : step + 1], draws[step : step + 1])
+        now = slice(step, step + 1)
+        compute, slow = paced(plan, effects, levels[now], draws[now], during(drift, now))
         length = float(step_seconds(plan, compute, slow)[0])
         if moment + length > min([end, *(start for start, stop in hangs if moment < start and stop >= end)]):
             break
@@ -133,6 +184,7 @@ def live(scenario: Scenario, number: int, begin: float, end: float, seed: int) -
         tuple(plan for _, plan, _ in ordered),
         tuple(effects for _, _, effects in ordered),
         draws[:step],
+        during(drift, slice(step)),
         pauses,
         hangs,
     )
@@ -186,10 +238,12 @@ def _effects(
     return tuple(effects)
 
 
-def paced(plan: Plan, effects: tuple[Effect, ...], levels: Floats, draws: Floats) -> tuple[Floats, list[Floats]]:
+def paced(
+    plan: Plan, effects: tuple[Effect, ...], levels: Floats, draws: Floats, drift: Drift
+) -> tuple[Floats, list[Floats]]:
     """Compute seconds by GPU and pace of transfers by communicator, of the steps with these levels."""
     compute = plan.compute * draws
-    slow = steady(plan, len(draws))
+    slow = steady(plan, len(draws), drift)
     for place, effect in enumerate(effects):
         level = levels[:, place, None]
         if not level.any():
@@ -210,7 +264,8 @@ def _losses(pulse: Pulse, places: list[int]) -> dict[int, float]:
             levels[:, column] = 0
             if steps.any():
                 took += float(pulse.seconds[steps].sum())
-                without += float(step_seconds(plan, *paced(plan, effects, levels, pulse.draws[steps])).sum())
+                drift = during(pulse.drift, steps)
+                without += float(step_seconds(plan, *paced(plan, effects, levels, pulse.draws[steps], drift)).sum())
         if took:
             losses[place] = 1 - without / took
     return losses
@@ -226,7 +281,10 @@ def readings(scenario: Scenario, job: Job, pulse: Pulse) -> tuple[tuple[float, f
     found = []
     for last in range(job.log_every - 1, len(kept), job.log_every):
         steps = kept[last - job.log_every + 1 : last + 1]
-        found.append((float(pulse.ends[steps[-1]]), round(job.tflops * usual / float(pulse.seconds[steps].mean()), 1)))
+        took = float(pulse.seconds[steps].mean())
+        if job.log_counts == "pauses" and last >= job.log_every:
+            took = float(pulse.ends[steps[-1]] - pulse.ends[kept[last - job.log_every]]) / job.log_every
+        found.append((float(pulse.ends[steps[-1]]), round(job.tflops * usual / took, 1)))
     grid = scenario.scrape_interval
     published = {moment // grid * grid - 1.0: value for moment, value in job.readings}
     spacing = job.log_every * job.step

@@ -8,15 +8,17 @@ plus the transfer, and the rank that comes last has the shortest time. Everythin
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dashgen.errors import UserError
 from dashgen.recordings.scenario import (
+    TRANSFER_NOISE,
     Algorithm,
     Burst,
     Evaluation,
@@ -37,14 +39,14 @@ Ints = NDArray[np.int64]
 
 MB = 1024 * 1024
 
-TRANSFER_NOISE = 0.025
-"""Sigma of the log of a transfer's time; ByteDance-Seed/StragglerAnalysis traces show 0.6 to 4.3 % step to step."""
-
 RANK_SKEW = 0.003
 """Spread of one operation's end over the ranks; the same traces show 0.04 to 1.4 %."""
 
 KERNEL_JITTER = 0.02
 """Mean lateness of a GPU at one operation, part of its compute time; exponential, so with a long tail."""
+
+TAIL_INDEX = 1.5
+"""How fast long transfers become rare: those of a contended fabric have no finite variance, but here an end at 10."""
 
 INNER: tuple[Group, ...] = ("tp", "cp")
 """Groups that compute waits for in every layer; all others meet a few times per step."""
@@ -152,6 +154,11 @@ class Operation:
     def p2p(self) -> bool:
         """Whether it is a Send or a Recv."""
         return self.traffic.operation in ("Send", "Recv")
+
+    @property
+    def spread(self) -> bool:
+        """Whether it runs so often that no part of a step is without it."""
+        return self.count >= 8
 
     @property
     def exposed(self) -> float:
@@ -343,9 +350,16 @@ def step_seconds(plan: Plan, compute: Floats, slow: Sequence[Floats]) -> Floats:
     return seconds
 
 
-def steady(plan: Plan, steps: int) -> list[Floats]:
+Drift = Mapping[Group, Floats]
+"""How much longer the transfers of a group's communicators take in each step, (steps, communicators)."""
+
+
+def steady(plan: Plan, steps: int, drift: Drift = MappingProxyType({})) -> list[Floats]:
     """Transfers at their healthy pace."""
-    return [np.ones((steps, len(each.comm.members))) for each in plan.operations]
+    return [
+        drift[each.comm.group] if each.comm.group in drift else np.ones((steps, len(each.comm.members)))
+        for each in plan.operations
+    ]
 
 
 def strength(plan: Plan, effect: Effect, draws: Floats, loss: float) -> float:
@@ -376,13 +390,16 @@ def sample_times(
     slow: Sequence[Floats],
     sigma: Floats,
     bias: Floats,
+    offset: Floats,
+    tails: float,
     rng: np.random.Generator,
     samples: int,
 ) -> Floats:
     """Execution times in µs of a few operations of each step, shaped (steps, samples, communicators, ranks).
 
     The lateness of a step is shared out over its operations by the time that they are in flight. ``sigma`` is the
-    noise of each step's transfers, ``bias`` every GPU's lasting deviation.
+    noise of each step's transfers, ``bias`` every GPU's lasting deviation, ``offset`` its lasting lateness as a part
+    of a transfer, ``tails`` the part of the transfers that take much longer.
     """
     comm = operation.comm
     pace = slow[plan.operations.index(operation)]
@@ -399,8 +416,13 @@ def sample_times(
                 arrival = each.comm.meet(arrival)
         slices = rng.standard_exponential(shape) * KERNEL_JITTER * compute.mean() + arrival[:, None, comm.members]
         wait = (slices.max(axis=-1, keepdims=True) - slices) * weight
+        lasting = offset[comm.members]
+        wait = wait + (lasting.max(axis=-1, keepdims=True) - lasting) * operation.seconds
     noise = rng.standard_normal(shape[:3]) * sigma[:, None, None] - sigma[:, None, None] ** 2 / 2
     transfer = operation.seconds * pace[:, None, :] * np.exp(noise)
+    if tails and comm.n_nodes > 1:
+        long = np.minimum(1 + rng.pareto(TAIL_INDEX, shape[:3]), 10.0)
+        transfer = transfer * np.where(rng.random(shape[:3]) < tails, long, 1.0)
     skew = 1 + RANK_SKEW * rng.standard_normal(shape)
     times: Floats = (transfer[..., None] + wait) * (1 + bias[comm.members]) * skew * 1e6
     return times

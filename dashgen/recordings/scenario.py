@@ -21,6 +21,9 @@ from dashgen.recordings.format import Expected, Fault, Moment
 
 LIBRARY = Path(__file__).parent / "scenarios"
 
+TRANSFER_NOISE = 0.025
+"""Sigma of the log of a transfer's time; ByteDance-Seed/StragglerAnalysis traces show 0.6 to 4.3 % step to step."""
+
 _DURATION = re.compile(r"(?=\d)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
 
 
@@ -60,6 +63,7 @@ class Traffic(_Strict):
     share: float = Field(gt=0, lt=1)
     exposed: float = Field(1.0, ge=0, le=1)
     every: int = Field(1, ge=1)
+    noise: float | None = Field(None, ge=0, le=1, description="sigma of the log of its time, the job's when unset")
 
 
 class Job(_Strict):
@@ -82,6 +86,7 @@ class Job(_Strict):
     step: Duration = 5.0
     tflops: float = Field(400.0, gt=0, description="healthy throughput, TFLOP/s per GPU")
     log_every: int = Field(4, ge=1, description="steps between two lines of the training log")
+    log_counts: Literal["steps", "pauses"] = Field("steps", description="whether the log's times include pauses")
     readings: tuple[tuple[Duration, float], ...] = Field((), description="published throughput readings by moment")
     start: Duration | None = None
     to: Duration | None = None
@@ -91,6 +96,16 @@ class Job(_Strict):
         0.005, ge=0, le=0.2, description="mean lateness of a GPU over a whole step, part of its compute"
     )
     imbalance: float = Field(0.0, ge=0, le=2, description="extra work of the unluckiest replica, changing every step")
+    dwell: int = Field(1, ge=1, description="steps for which the same replica stays unlucky")
+    noise: float = Field(TRANSFER_NOISE, ge=0, le=0.5, description="sigma of the log of a transfer across domains")
+    inner_noise: float = Field(TRANSFER_NOISE, ge=0, le=0.5, description="the same within a domain")
+    tails: float = Field(0.0, ge=0, le=0.2, description="part of the transfers across domains that take much longer")
+    wander: float = Field(0.0, ge=0, le=0.3, description="sigma of the log of the slow level of paths across domains")
+    compute_wander: float = Field(0.0, ge=0, le=0.1, description="the same of each GPU's speed")
+    uneven: float = Field(0.0, ge=0, le=0.3, description="sigma of the log of what tells paths of one kind apart")
+    wander_over: Duration = Field(1800.0, description="time in which a level forgets where it was")
+    arrival_bias: float = Field(0.0, ge=0, le=0.5, description="largest lasting lateness of a GPU, part of a transfer")
+    spread: bool = Field(False, description="operations that a step does many times are done all through it")
     position_bias: float = Field(0.2, ge=0, le=0.5, description="largest lasting deviation of one GPU's times")
     nic_gbs: float = Field(46.0, gt=0, description="bus bandwidth of one NIC, GB/s (NVIDIA/nccl-tests#290: NDR 46-48)")
     nvlink_gbs: float = Field(476.0, gt=0, description="bus bandwidth in a domain, GB/s (NVIDIA/nccl-tests#290)")
@@ -243,6 +258,7 @@ class LateGpu(_Slowdown):
     node: str
     gpu: int = Field(ge=0)
     percent: float = Field(gt=0)
+    throttled: bool = Field(True, description="a lower clock is the reason, so DCGM shows it")
 
 
 class SlowNode(_Slowdown):
@@ -251,6 +267,13 @@ class SlowNode(_Slowdown):
     kind: Literal["slow-node"]
     node: str
     percent: float = Field(gt=0)
+
+
+class Hiccup(SlowNode):
+    """A node is late for a moment, which is nobody's business."""
+
+    benign = True
+    kind: Literal["hiccup"]  # type: ignore[assignment]
 
 
 class Hang(_Event):
@@ -274,6 +297,22 @@ class ExporterGone(_Event):
     node: str
 
 
+class ExporterFlap(_Event):
+    """node_exporter of one node misses a share of its scrapes."""
+
+    benign = True
+    kind: Literal["exporter-flap"]
+    node: str
+    share: float = Field(gt=0, lt=1)
+
+
+class PrometheusGone(_Event):
+    """Prometheus scrapes nothing at all."""
+
+    benign = True
+    kind: Literal["prometheus-gone"]
+
+
 class Unreadable(_Event):
     """node_exporter may not read one file."""
 
@@ -283,12 +322,16 @@ class Unreadable(_Event):
 
 
 class Pause(_Event):
-    """The job writes a checkpoint: nothing is computed or sent for ``lasts``, once or every so often."""
+    """The job writes a checkpoint: nothing is computed or sent for ``lasts``, once or every so often.
+
+    While it ``spins`` the ranks wait for the writer in a collective, so the GPUs look busy.
+    """
 
     benign = True
     kind: Literal["checkpoint"]
     lasts: Duration
     every: Duration | None = None
+    spins: bool = False
 
 
 class Evaluation(_Event):
@@ -327,9 +370,12 @@ Event = Annotated[
     | Nvlink
     | LateGpu
     | SlowNode
+    | Hiccup
     | Hang
     | DeadRank
     | ExporterGone
+    | ExporterFlap
+    | PrometheusGone
     | Unreadable
     | Pause
     | Evaluation
@@ -342,11 +388,18 @@ Event = Annotated[
 class Companions(_Strict):
     """Which series besides Inspector's bandwidths and times exist here."""
 
+    mtime: bool = Field(True, description="node_exporter's node_textfile_mtime_seconds")
+    p2p_across: bool = Field(
+        False, description="Send and Recv across domains, which Inspector 2.30 hardly ever records"
+    )
     infiniband: bool = True
     hw_counters: bool = Field(False, description="RoCE counters, node_exporter 1.11 or newer")
     host_network: bool = Field(False, description="node_exporter's netclass and netstat")
     switch_ports: bool = Field(False, description="treydock/infiniband_exporter, one switch port for each NIC")
     dcgm: bool = True
+    dcgm_tensor: bool = Field(True, description="activity of the tensor cores")
+    dcgm_memory: bool = Field(True, description="used memory")
+    dcgm_clock: bool = Field(True, description="the clock")
     dcgm_health: bool = Field(False, description="XID, NVLink traffic and clock events of DCGM")
     counters: bool = Field(False, description="NCCL_INSPECTOR_PROM_DUMP_STATS=1")
     throughput: str | None = Field("megatron_training_throughput_tflops", description="gauge of the training job")
@@ -369,6 +422,8 @@ class Scenario(_Strict):
     flavour: Literal["nvidia", "rccl"] = "nvidia"
     cluster: str = Field("unknown", description="RCCL only")
     node_prefix: str = "node"
+    instances: Literal["names", "addresses"] = Field("names", description="what the scraper calls the nodes")
+    labels: dict[str, str] = Field(default_factory=dict, description="labels that the scraper adds to every series")
     companions: Companions = Companions.model_validate({})
     torn: float = Field(0.0002, ge=0, le=1)
     empty: float = Field(0.0002, ge=0, le=1)

@@ -15,11 +15,13 @@ from dashgen.recordings.lifecycle import nic_bytes, readings, stream, usual_seco
 from dashgen.recordings.physics import Floats, Ints
 from dashgen.recordings.scenario import (
     Event,
+    ExporterFlap,
     ExporterGone,
     LateGpu,
     Mtu,
     Nic,
     PortErrors,
+    PrometheusGone,
     Scenario,
     SwitchErrors,
     TcpLoss,
@@ -69,11 +71,15 @@ class Sheet:
         np.copyto(row, values, where=seen & ~taken)
         return taken & seen
 
-    def series(self, times: Floats) -> list[Series]:
-        """The series that have a sample, in the order of names and labels."""
+    def series(self, times: Floats, kept: Bools, more: dict[str, str]) -> list[Series]:
+        """The series that have a sample, in the order of names and labels, of the scrapes that were kept.
+
+        ``more`` are labels that every series gets.
+        """
         made = []
-        for (name, labels), row in sorted(self.rows.items(), key=lambda item: item[0]):
-            seen = ~np.isnan(row)
+        for (name, own), row in sorted(self.rows.items(), key=lambda item: item[0]):
+            labels = tuple(sorted((*own, *more.items())))
+            seen = ~np.isnan(row) & kept
             if seen.all():
                 made.append(Series(name, labels, times, row))
             elif seen.any():
@@ -100,7 +106,11 @@ def scrape(scenario: Scenario, runs: list[Run], seed: int) -> list[Series]:
         _dcgm(site, runs, sheet)
     if scenario.companions.throughput:
         _trainer(site, runs, sheet, scenario.companions.throughput)
-    return sheet.series(scenario.start.timestamp() + site.offsets)
+    kept = np.ones(len(site.offsets), bool)
+    for event in scenario.events:
+        if isinstance(event, PrometheusGone):
+            kept &= (site.offsets < event.start) | (site.offsets >= event.until)
+    return sheet.series(scenario.start.timestamp() + site.offsets, kept, scenario.labels)
 
 
 def _site(scenario: Scenario, seed: int) -> Site:
@@ -112,11 +122,14 @@ def _site(scenario: Scenario, seed: int) -> Site:
     broken = rng.random((nodes, gpus, len(offsets))) < scenario.torn
     emptied = rng.random((nodes, gpus, len(offsets))) < scenario.empty
     for event in scenario.events:
-        if isinstance(event, ExporterGone | Unreadable):
+        if isinstance(event, ExporterGone | ExporterFlap | Unreadable):
             within = (offsets >= event.start) & (offsets < event.until)
             node = scenario.nodes.index(event.node)
             if isinstance(event, ExporterGone):
                 answers[node] &= ~within
+            elif isinstance(event, ExporterFlap):
+                missed = stream(seed, "flap", event.node, round(event.start)).random(len(offsets)) < event.share
+                answers[node] &= ~(within & missed)
             else:
                 broken[node, event.gpu] |= within
     return Site(scenario, seed, offsets, uuids, answers, broken, emptied)
@@ -130,8 +143,15 @@ def six_digits(values: Floats) -> Floats:
     return np.asarray(np.rint(values * up / down) * down / up)
 
 
+def _instance(site: Site, node: int, port: int) -> str:
+    """What the scraper calls an exporter."""
+    if site.scenario.instances == "addresses":
+        return f"10.20.{(node + 7) // 200}.{(node + 7) % 200 + 11}:{port}"
+    return f"{site.scenario.nodes[node]}:{port}"
+
+
 def _node_labels(site: Site, node: int) -> dict[str, str]:
-    return {"job": "node", "instance": f"{site.scenario.nodes[node]}:9100"}
+    return {"job": "node", "instance": _instance(site, node, 9100)}
 
 
 def _places(run: Run) -> list[tuple[int, int, int]]:
@@ -158,7 +178,8 @@ def _inspector(site: Site, run: Run, sheet: Sheet, held: Bools, duplicates: Bool
         stat = there & site.answers[node] & ~site.broken[node, local]
         file = f"{DIRECTORY}/nccl_inspector_metrics_{site.uuids[node][local]}.prom"
         mtime = np.floor(site.scenario.start.timestamp() + run.dumps[content, gpu])
-        sheet.put("node_textfile_mtime_seconds", {**_node_labels(site, node), "file": file}, mtime, stat)
+        if site.scenario.companions.mtime:
+            sheet.put("node_textfile_mtime_seconds", {**_node_labels(site, node), "file": file}, mtime, stat)
         labels = {
             **_node_labels(site, node),
             "version": VERSION,
@@ -170,6 +191,8 @@ def _inspector(site: Site, run: Run, sheet: Sheet, held: Bools, duplicates: Bool
             labels["cluster"] = site.scenario.cluster
         shown = stat & ~site.emptied[node, local]
         for bucket, (busbw, exec_us) in zip(run.buckets, values, strict=True):
+            if bucket.p2p and dict(bucket.labels)["n_nodes"] != "1" and not site.scenario.companions.p2p_across:
+                continue
             seen = shown & (bucket.count[content, gpu] > 0)
             names = (
                 ("nccl_p2p_bus_bandwidth_gbs", "nccl_p2p_exec_time_microseconds")
@@ -341,7 +364,8 @@ def _dcgm(site: Site, runs: list[Run], sheet: Sheet) -> None:
     rng = stream(site.seed, "dcgm")
     always = np.ones(scrapes, bool)
     for node, name in enumerate(scenario.nodes):
-        sheet.put("up", {"job": "dcgm", "instance": f"{name}:9400"}, 1.0, always)
+        instance = _instance(site, node, 9400)
+        sheet.put("up", {"job": "dcgm", "instance": instance}, 1.0, always)
         for local in range(scenario.gpus_per_node):
             util, tensor = np.zeros(scrapes), np.zeros(scrapes)
             clock, memory = np.full(scrapes, 345.0), np.full(scrapes, 4.0)
@@ -358,13 +382,13 @@ def _dcgm(site: Site, runs: list[Run], sheet: Sheet) -> None:
                 clock[busy] = (1980 - 15.0 * rng.integers(0, 3, scrapes))[busy]
                 memory[alive] = 61000.0 + 16 * local
                 for event in scenario.events_of(run.job):
-                    if isinstance(event, LateGpu) and (event.node, event.gpu) == (name, local):
+                    if isinstance(event, LateGpu) and event.throttled and (event.node, event.gpu) == (name, local):
                         level = np.array([event.level(moment) for moment in site.offsets.tolist()])
                         clock[busy] = np.rint(clock / (1 + level * event.percent / 100) / 15)[busy] * 15
             index = (local + node) % scenario.gpus_per_node
             labels = {
                 "job": "dcgm",
-                "instance": f"{name}:9400",
+                "instance": instance,
                 "gpu": str(index),
                 "UUID": f"GPU-{site.uuids[node][local]}",
                 "Hostname": name,
@@ -372,9 +396,12 @@ def _dcgm(site: Site, runs: list[Run], sheet: Sheet) -> None:
                 "modelName": "NVIDIA H100 80GB HBM3",
             }
             sheet.put("DCGM_FI_DEV_GPU_UTIL", labels, util, always)
-            sheet.put("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", labels, np.round(tensor, 3), always)
-            sheet.put("DCGM_FI_DEV_SM_CLOCK", labels, clock, always)
-            sheet.put("DCGM_FI_DEV_FB_USED", labels, memory, always)
+            if scenario.companions.dcgm_tensor:
+                sheet.put("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", labels, np.round(tensor, 3), always)
+            if scenario.companions.dcgm_clock:
+                sheet.put("DCGM_FI_DEV_SM_CLOCK", labels, clock, always)
+            if scenario.companions.dcgm_memory:
+                sheet.put("DCGM_FI_DEV_FB_USED", labels, memory, always)
             if scenario.companions.dcgm_health:
                 sheet.put("DCGM_FI_DEV_XID_ERRORS", labels, 0.0, always)
                 traffic = np.cumsum(np.rint(2e5 * tensor * scenario.scrape_interval))
@@ -397,7 +424,7 @@ def _trainer(site: Site, runs: list[Run], sheet: Sheet, name: str) -> None:
         log = readings(site.scenario, run.job, run.pulse)
         if not log:
             continue
-        labels = {"job": "trainer", "instance": f"{site.scenario.nodes[run.job.first_node - 1]}:8000"}
+        labels = {"job": "trainer", "instance": _instance(site, run.job.first_node - 1, 8000)}
         moments, values = np.array(log).T
         newest = np.searchsorted(moments, site.offsets, side="right") - 1
         alive = (site.offsets >= run.begin) & (site.offsets < min(run.end, run.died[0]))

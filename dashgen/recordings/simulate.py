@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 
+from dashgen.errors import UserError
 from dashgen.recordings.dumps import Run, run_job
-from dashgen.recordings.format import Fault, Recording, Series, write_samples, write_story
+from dashgen.recordings.format import Fault, Recording, Series, selector, write_samples, write_story
 from dashgen.recordings.physics import unit_effect
 from dashgen.recordings.scenario import (
     DeadRank,
@@ -56,6 +58,20 @@ def simulate(scenario: Scenario, seed: int | None = None) -> tuple[Recording, li
     return recording, series
 
 
+def together(parts: Sequence[tuple[Recording, list[Series]]]) -> tuple[Recording, list[Series]]:
+    """One recording of several that a single Prometheus made at the same time; their labels keep them apart.
+
+    Raises UserError when two of them have a series in common.
+    """
+    first = parts[0][0]
+    series = sorted((one for _, ours in parts for one in ours), key=lambda each: (each.name, each.labels))
+    for one, following in pairwise(series):
+        if (one.name, one.labels) == (following.name, following.labels):
+            raise UserError(f"{selector(one.name, one.labels)}: two recordings have it; give each labels of its own")
+    faults = tuple(fault for recording, _ in parts for fault in recording.faults)
+    return first.model_copy(update={"faults": faults}), series
+
+
 def make_recording(scenario: Path, folder: Path, seed: int | None = None) -> Recording:
     """Write the recording of a scenario file to a folder, which is replaced as a whole.
 
@@ -94,6 +110,7 @@ def _truths(scenario: Scenario, runs: list[Run]) -> Iterator[Fault]:
                 suspect=_suspect(event),
                 node=node,
                 gpu=None if gpu is None or isinstance(event, Nic) else f"GPU{gpu}",
+                cluster=scenario.labels.get("cluster"),
                 throughput_loss=1.0 if isinstance(event, Hang | DeadRank) else _rounded(run.pulse.loss.get(place)),
             )
     for run in runs:
@@ -103,12 +120,13 @@ def _truths(scenario: Scenario, runs: list[Run]) -> Iterator[Fault]:
                 start=scenario.start + timedelta(seconds=run.end),
                 end=scenario.start + timedelta(seconds=scenario.lasts),
                 job=run.job.id,
+                cluster=scenario.labels.get("cluster"),
             )
 
 
 def _concerned(scenario: Scenario, runs: list[Run], event: Event) -> list[Run]:
     """The jobs that an event is about: those on its node, or those that it names."""
-    if event.kind in ("exporter-gone", "unreadable"):
+    if event.kind in ("exporter-gone", "exporter-flap", "unreadable"):
         number = scenario.nodes.index(event.node) + 1
         return [run for run in runs if 0 <= number - run.job.first_node < run.job.nodes]
     return [run for run in runs if event in scenario.events_of(run.job)]
