@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +59,9 @@ groups:
 """
 
 
+SAME = "label_replace(nccl_bus_bandwidth_gbs, 'gpu', '', 'gpu', '.*')"  # four series become one
+
+
 def moments(*, offsets: bool) -> Moments:
     return Moments(START, END, 15.0, 30.0, offsets)
 
@@ -92,10 +96,7 @@ def test_with_offsets_no_rule_depends_on_the_order_of_files(program: str) -> Non
 
 
 def test_rules_that_fail_are_told_with_their_name(program: str) -> None:
-    text = MEAN.replace(
-        "avg by (slurm_job_id) (nccl_bus_bandwidth_gbs)",
-        "label_replace(nccl_bus_bandwidth_gbs, 'gpu', '', 'gpu', '.*')",
-    )
+    text = MEAN.replace("avg by (slurm_job_id) (nccl_bus_bandwidth_gbs)", f'"{SAME}"')
     failing = HIGH.replace("labels:", "annotations: {summary: '{{ .Nothing }}'}, labels:").replace("< 80", "> 0")
     found = engine.replay(program, {"a.yaml": text, "b.yaml": failing}, slow_network.samples(), moments(offsets=False))
     failures = {one.rule: one.message for one in found.rules if one.failures}
@@ -384,7 +385,7 @@ def test_bad_rules_are_one_line_and_exit_code_two(world: Path, text: str, compla
     done = dashgen("score", "--recordings", "world", "--rules", "rules", "--json", "score.json", cwd=world)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
-    assert __import__("re").search(complaint, line), line
+    assert re.search(complaint, line), line
     assert not (world / "score.json").exists()
 
 
@@ -396,9 +397,7 @@ def test_rules_that_are_not_there_are_one_line(world: Path) -> None:
 
 @pytest.mark.usefixtures("program")
 def test_a_rule_that_fails_on_a_recording_is_listed(world: Path) -> None:
-    failing = PACK.replace(
-        "vector(1) and on () nccl_bus_bandwidth_gbs", "label_replace(nccl_bus_bandwidth_gbs, 'gpu', '', 'gpu', '.*')"
-    )
+    failing = PACK.replace("vector(1) and on () nccl_bus_bandwidth_gbs", f'"{SAME}"')
     (world / "rules" / "alerts.yaml").write_text(failing)
     done = dashgen("score", "--recordings", "world", "--rules", "rules", cwd=world)
     assert done.returncode == 1

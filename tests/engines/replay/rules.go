@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/rules"
+	"gopkg.in/yaml.v3"
 )
 
 // A report is what became of one rule: how long its evaluations took, how many failed, and what the last one said.
@@ -74,11 +75,12 @@ func (p *player) log(pairs ...interface{}) error {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		said[pairs[i]] = pairs[i+1]
 	}
-	if said["err"] == nil || said["alert"] == nil || p.running == nil {
+	alert, named := said["alert"].(yaml.Node)
+	if !named || said["err"] == nil || p.running == nil {
 		return nil
 	}
 	for i, rule := range p.running.Rules() {
-		if rule.Name() == said["alert"] {
+		if rule.Name() == alert.Value {
 			p.running.reports[i].failed(said["err"])
 			break
 		}
