@@ -355,7 +355,8 @@ def test_two_worlds_get_a_table_each_and_a_total(world: Path) -> None:
 
 def test_without_the_engine_promtool_takes_its_place_and_a_line_says_so(world: Path, tmp_path: Path) -> None:
     promtool = tool("promtool")
-    env = environment(PATH="/nowhere", DASHGEN_PROMTOOL=promtool, XDG_CACHE_HOME=str(tmp_path / "cache"))
+    nothing = {"PATH": "/nowhere", "DASHGEN_REPLAY": "", "DASHGEN_GO": "", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    env = environment(DASHGEN_PROMTOOL=promtool, **nothing)
     done = dashgen("score", "--recordings", "world", "--rules", "rules", "--json", "score.json", cwd=world, env=env)
     assert done.returncode == 0, done.stderr
     (line,) = done.stderr.splitlines()

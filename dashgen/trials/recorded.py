@@ -19,7 +19,7 @@ from dashgen.catalogue.metrics import INSPECTOR, METRICS
 from dashgen.errors import UserError
 from dashgen.prometheus import ExpressionError, check_rules, evaluate
 from dashgen.recordings.format import Recording, Series, read_samples, read_story
-from dashgen.trials.judge import Case, Job, Verdict, verdict
+from dashgen.trials.judge import SIGNALS, Case, Job, Verdict, verdict
 from dashgen.trials.packs import Packs, apart
 from dashgen.trials.spans import Span
 
@@ -81,7 +81,7 @@ def judge_all(
 
     Raises UserError as ``judge_one``.
     """
-    number = min(len(recordings), workers or len(os.sched_getaffinity(0)))
+    number = min(len(recordings), workers or os.cpu_count() or 1)
     judge = partial(judge_one, packs=packs, using=using)
     if number <= 1:
         return list(_told(map(judge, recordings), step))
@@ -105,7 +105,9 @@ def judge_one(recording: tuple[str, Path, config.Site], packs: Packs, using: Eng
     world, folder, site = recording
     story, samples = read_story(folder), read_samples(folder)
     here = presence(story, samples, site)
-    case = Case(story, site.labels, here, any(one.name.startswith("DCGM_") for one in samples))
+    evidence = any(one.name.startswith("DCGM_") for one in samples)
+    # The file of a killed job stays where it is.
+    case = Case(story, site.labels, here, evidence, sick=frozenset(SIGNALS) | {"kill"})
     began = time.monotonic()
     files = packs.at(site)
     ghosts, errors = None, []
