@@ -233,6 +233,13 @@ def test_alerts_without_dashgens_labels_may_mean_anything_but_need_a_job() -> No
     assert only(case(), fired(60, 90, signal="", slurm_job_id="")).after is None
 
 
+@pytest.mark.parametrize(("kind", "alarms"), [("mtu", 0), ("none", 1), ("kill", 1)])
+def test_a_fault_of_another_kind_is_no_incident_but_an_excuse(kind: str, alarms: int) -> None:
+    found = verdict(case(fault(kind=kind)), [fired(60, 90)], ["medium"])
+    assert not found.incidents
+    assert len(found.alarms) == alarms
+
+
 def test_healthy_hours_are_those_in_which_inspector_wrote_without_faults() -> None:
     story = slow_network.story()
     gone = [one for one in slow_network.samples() for one in [_without(one, START + 60, START + 240)]]

@@ -43,7 +43,8 @@ EXPLAINS: Mapping[str, frozenset[str]] = {
 """The faults that excuse a signal: whatever else is said during them is judged as blame or as a further page."""
 
 ANY = SLOWDOWNS | STANDSTILLS | BLIND | {"kill"}
-"""The faults that an alert without a known ``signal`` may mean."""
+"""The faults that an alert without a known ``signal`` may mean. A fault of yet another kind, unless it is ``none``,
+excuses whatever is said of its job: nobody can say what it looks like."""
 
 LATE = 60.0
 """Seconds after the end of a fault in which seeing it still counts: a dump of 30 s, read up to 30 s later."""
@@ -405,7 +406,7 @@ def _alarms(pack: str, case: Case, episodes: Collection[_Episode]) -> Iterator[A
 
 def _explains(case: Case, fault: Fault, episode: _Episode) -> bool:
     return (
-        fault.kind in EXPLAINS.get(episode.signal, ANY)
+        (fault.kind in EXPLAINS.get(episode.signal, ANY) or fault.kind not in ANY | {"none"})
         and episode.job is not None
         and case.concerns(fault, episode.job)
         and fault.start.timestamp() <= episode.start <= fault.end.timestamp() + AFTERMATH
