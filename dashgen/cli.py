@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dashgen.output import Change
     from dashgen.recordings.format import Recording, Series
     from dashgen.recordings.importing import ImportReport
+    from dashgen.trials.recorded import Engine
 
 app = typer.Typer(
     name="dashgen",
@@ -276,6 +277,68 @@ def validate(
         _write(board.to_json(), report)
     if not board.ok:
         raise typer.Exit(1)
+
+
+@app.command()
+def score(
+    recordings: Annotated[
+        list[Path] | None,
+        typer.Option("--recordings", help="a recording, or a folder of recordings: a world; may be repeated"),
+    ] = None,
+    rules: Annotated[
+        Path | None, typer.Option("--rules", help="folder of anybody's rule files; by default dashgen's own packs")
+    ] = None,
+    sensitivity: Annotated[
+        list[Sensitivity] | None, typer.Option("--sensitivity", help="judge one tier only; may be repeated")
+    ] = None,
+    json: Annotated[Path | None, typer.Option("--json", help="write every incident and alarm as JSON")] = None,
+    offsets: Annotated[
+        bool, typer.Option(help="scrape every target and evaluate every group at its own moment, as it is in life")
+    ] = True,
+    config: Config = None,
+) -> None:
+    """Judge an alert pack, dashgen's or anybody's, on recordings whose truth is known."""
+    from dashgen import scorecard
+    from dashgen.trials import packs, recorded
+
+    site = _site(config)
+    jobs = scorecard.gather(recordings or [DEFAULT_RECORDINGS], site)
+    if json is not None and not json.absolute().parent.is_dir():
+        raise UserError(f"{json}: its folder does not exist; make it, or name another file with --json")
+    judged = packs.own(sensitivity or list(Sensitivity)) if rules is None else packs.theirs(rules, sensitivity or [])
+    using = _engine(offsets)
+    using.check(judged)
+    with _progress(len(jobs), "judging") as step:
+        found = recorded.judge_all(jobs, judged, using, step)
+    card = scorecard.Scorecard(judged.names, using.name, using.offsets, tuple(found))
+    for table in scorecard.tables(card):
+        _console().print(table)
+        typer.echo()
+    for line in card.errors:
+        typer.echo(line)
+    if json is not None:
+        _write(card.to_json(), json)
+    if card.errors:
+        raise typer.Exit(1)
+
+
+def _engine(offsets: bool) -> Engine:
+    """The rule engine that is there, or can be built; else promtool, and why in a line."""
+    from dashgen import engine
+    from dashgen.trials.recorded import Engine
+
+    program = engine.engine()
+    reason = "no dashgen-replay on PATH, and no Go to build it from a checkout"
+    if program is None and engine.buildable():
+        with _progress(1, "building") as step:
+            try:
+                program = engine.build()
+            except UserError as error:
+                reason = str(error)
+            step("dashgen-replay")
+    if program is None:
+        typer.echo(f"{reason}; using promtool, which evaluates everything at one moment", err=True)
+    return Engine(program, offsets and program is not None)
 
 
 @app.command()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""promtool and Prometheus as subprocesses: the authority on what a rule means.
+"""promtool, Prometheus and its rule engine as subprocesses: the authority on what a rule means.
 
 Nothing here goes through a shell, and nothing a user wrote reaches a command line except names of files.
 """
@@ -17,6 +17,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -50,11 +51,19 @@ __all__ = [
     "evaluate",
     "find",
     "make_blocks",
+    "missing",
     "rendered_annotations",
+    "run",
     "seconds",
 ]
 
-_TOOLS = {"promtool": "DASHGEN_PROMTOOL", "prometheus": "DASHGEN_PROMETHEUS"}
+_TOOLS = {
+    "promtool": "DASHGEN_PROMTOOL",
+    "prometheus": "DASHGEN_PROMETHEUS",
+    "dashgen-replay": "DASHGEN_REPLAY",
+    "go": "DASHGEN_GO",
+}
+_PACKAGES = {"go": "golang-go"}  # Debian's; the others are in prometheus
 _CHECK_SECONDS = 60
 _EVALUATE_SECONDS = 1800
 _START_SECONDS = 60
@@ -65,8 +74,22 @@ _QUERY_SECONDS = 130  # Prometheus gives up a query after two minutes
 # Tools.
 
 
+@dataclass(frozen=True)
+class Done:
+    """A process that has ended: its exit code, its output, and what it said on standard error."""
+
+    code: int
+    output: bytes
+    said: str
+
+
+def missing(tool: str) -> bool:
+    """Whether a tool is neither named by the environment nor on PATH."""
+    return not os.environ.get(_TOOLS[tool]) and shutil.which(tool) is None
+
+
 def find(tool: str) -> str:
-    """The path of ``promtool`` or ``prometheus``: the environment first, then PATH.
+    """The path of a tool such as ``promtool``: the environment first, then PATH.
 
     Raises UserError with the remedy when it is not there.
     """
@@ -75,48 +98,69 @@ def find(tool: str) -> str:
     path = shutil.which(wanted)
     if path is None:
         raise UserError(
-            f"{wanted}: not found; install it (Debian, Ubuntu: apt-get install prometheus), "
+            f"{wanted}: not found; install it (Debian, Ubuntu: apt-get install {_PACKAGES.get(tool, 'prometheus')}), "
             f"put it on PATH, or set {variable} to its path"
         )
     return path
 
 
-def _run(tool: str, *arguments: str | Path, timeout: float) -> subprocess.CompletedProcess[str]:
-    """Run a tool to its end. Its exit code is for the caller to judge; UserError when it does not run or not end."""
-    command = [find(tool), *map(str, arguments)]
+def run(
+    tool: str,
+    *arguments: str | Path,
+    timeout: float,
+    given: bytes = b"",
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Done:
+    """Run a tool to its end, ``given`` on its standard input. Its exit code is for the caller to judge.
+
+    ``tool`` is a known name or a path. ``folder`` is where it runs, ``environment`` is added to this process's own.
+    Raises UserError when it is missing, does not run, or does not end within ``timeout`` seconds.
+    """
+    path = find(tool) if tool in _TOOLS else tool
     try:
-        return subprocess.run(
-            command, capture_output=True, text=True, encoding="utf-8", errors="replace", timeout=timeout, check=False
+        done = subprocess.run(
+            [path, *map(str, arguments)],
+            input=given,
+            capture_output=True,
+            timeout=timeout,
+            cwd=folder,
+            env={**os.environ, **(environment or {})},
+            check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise UserError(f"{tool} {arguments[0]}: no result after {timeout:g} s; use a shorter recording") from error
+        raise UserError(f"{tool}: no result after {timeout:g} s; use a shorter recording") from error
     except OSError as error:
-        raise UserError(f"{command[0]}: does not run: {error.strerror}; set {_TOOLS[tool]} to a working one") from error
+        remedy = f"set {_TOOLS[tool]} to a working one" if tool in _TOOLS else "remove it"
+        raise UserError(f"{path}: does not run: {error.strerror}; {remedy}") from error
+    return Done(done.returncode, done.stdout, done.stderr.decode(errors="replace"))
 
 
 # Checking rules.
 
 
-def check_rules(files: Mapping[str, str]) -> list[str]:
-    """What promtool finds wrong with rule files, lint included; one line per finding, empty when all is fine.
+def check_rules(files: Mapping[str, str], *, lint: bool = True) -> list[str]:
+    """What promtool finds wrong with rule files; one line per finding, empty when all is fine.
 
-    ``files`` maps a name, by which findings call the file, to its text. Raises UserError when promtool is missing.
+    ``files`` maps a name, by which findings call the file, to its text; with ``lint`` what is merely unwise is wrong
+    too. Raises UserError when promtool is missing.
     """
     with TemporaryDirectory(prefix="dashgen-") as folder:
         path = Path(folder) / "rules.yaml"
-        return [finding for name, text in files.items() for finding in _check_one(path, name, text)]
+        return [finding for name, text in files.items() for finding in _check_one(path, name, text, lint)]
 
 
-def _check_one(path: Path, name: str, text: str) -> list[str]:
+def _check_one(path: Path, name: str, text: str, lint: bool) -> list[str]:
     path.write_text(text, encoding="utf-8")
-    done = _run("promtool", "check", "rules", "--lint=all", "--lint-fatal", path, timeout=_CHECK_SECONDS)
-    if done.returncode == 0:
+    flags = ("--lint=all", "--lint-fatal") if lint else ("--lint=none",)
+    done = run("promtool", "check", "rules", *flags, path, timeout=_CHECK_SECONDS)
+    if done.code == 0:
         return []
-    lines = [line for line in done.stderr.splitlines() if line.strip() and line.strip() != "FAILED:"]
+    lines = [line for line in done.said.splitlines() if line.strip() and line.strip() != "FAILED:"]
     # A syntax finding is a line that starts with the path; a lint finding is a paragraph that does not name the file.
     own = [f"{name}{line.removeprefix(str(path))}" for line in lines if line.startswith(str(path))]
     rest = one_line(" ".join(line for line in lines if not line.startswith(str(path))))
-    return own + ([f"{name}: {rest}"] if rest else []) or [f"{name}: promtool exits with {done.returncode}"]
+    return own + ([f"{name}: {rest}"] if rest else []) or [f"{name}: promtool exits with {done.code}"]
 
 
 # Executing rules.
@@ -191,10 +235,10 @@ def _test_rules(
         # JSON is YAML, and is written much faster.
         path = Path(folder) / "test.yaml"
         path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
-        done = _run("promtool", "test", "rules", path, timeout=_EVALUATE_SECONDS)
-        if done.returncode < 0:
-            raise UserError(f"promtool: killed by signal {-done.returncode}; give it more memory, or fewer GPUs")
-        report = done.stderr
+        done = run("promtool", "test", "rules", path, timeout=_EVALUATE_SECONDS)
+        if done.code < 0:
+            raise UserError(f"promtool: killed by signal {-done.code}; give it more memory, or fewer GPUs")
+        report = done.said
         for own, name in zip(written, rule_files, strict=True):
             report = report.replace(str(Path(folder) / own), name)
     raise_errors(report)
@@ -214,9 +258,9 @@ def make_blocks(folder: Path, series: Iterable[Series]) -> None:
         with path.open("w", encoding="utf-8", newline="\n") as text:
             text.writelines(to_openmetrics(series))
         arguments = ("tsdb", "create-blocks-from", "openmetrics", "--quiet", path, folder)
-        done = _run("promtool", *arguments, timeout=_EVALUATE_SECONDS)
-    if done.returncode:
-        raise UserError(f"{folder}: promtool makes no blocks: {_last_line(done.stderr)}; make the recording again")
+        done = run("promtool", *arguments, timeout=_EVALUATE_SECONDS)
+    if done.code:
+        raise UserError(f"{folder}: promtool makes no blocks: {_last_line(done.said)}; make the recording again")
 
 
 def _last_line(text: str) -> str:

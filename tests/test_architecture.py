@@ -34,9 +34,10 @@ LAYERS = (
         "overlay",
     },
     {"recordings", "output", "drift", "ncclperf"},
-    {"prometheus", "ruletest"},
+    {"prometheus", "engine", "ruletest"},
     {"viewer", "replay"},
     {"proof", "scoreboard", "trials", "preview"},
+    {"scorecard"},
     {"cli", "__main__"},
 )
 

@@ -69,6 +69,7 @@ class Fault(_Strict):
     start: Moment
     end: Moment
     job: str
+    cluster: str | None = Field(None, description="where one Prometheus holds several clusters, that of the job")
     transport: tuple[Literal["nvlink", "network", "mixed"], ...] = ()
     suspect: Literal["network", "nvlink", "straggler", "unknown"] | None = None
     node: str | None = None
@@ -147,7 +148,7 @@ def write_story(folder: Path, recording: Recording) -> None:
 
 
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n"}
-_SAMPLE = re.compile(r"(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(?P<labels>.*)\})? (?P<value>\S+) (?P<time>\S+)")
+_SERIES = re.compile(r"(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(?P<labels>.*)\})?")
 _LABEL = re.compile(r'(?P<name>[a-zA-Z_][a-zA-Z0-9_]*)="(?P<value>(?:[^"\\\n]|\\.)*)",?')
 
 
@@ -202,6 +203,7 @@ def read_samples(folder: Path) -> list[Series]:
     path = folder / SAMPLES
     found: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
     ended = False
+    before = ""
     line_number = 0
     try:
         with gzip.open(path, "rt", encoding="utf-8", newline="\n") as text:
@@ -209,15 +211,21 @@ def read_samples(folder: Path) -> list[Series]:
                 if line.startswith("#"):
                     ended = ended or line.rstrip() == "# EOF"
                     continue
-                match = _SAMPLE.fullmatch(line.rstrip("\n"))
-                if match is None:
+                head, *numbers = line.rstrip("\n").rsplit(" ", 2)
+                if len(numbers) < 2:
                     raise ValueError("not a sample with a timestamp")
-                times, values = found.setdefault((match["name"], match["labels"] or ""), ([], []))
-                time = float(match["time"])
+                # Samples of a series follow each other, so most lines begin as the one before.
+                if head != before:
+                    match = _SERIES.fullmatch(head)
+                    if match is None:
+                        raise ValueError("not a sample with a timestamp")
+                    times, values = found.setdefault((match["name"], match["labels"] or ""), ([], []))
+                    before = head
+                time = float(numbers[1])
                 if times and time <= times[-1]:
                     raise ValueError("timestamps of a series do not rise")
                 times.append(time)
-                values.append(float(match["value"]))
+                values.append(float(numbers[0]))
         if not ended:
             raise ValueError("no '# EOF': the file is cut off")
         return [

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from dashgen.trials.judge import SLOWDOWNS, STANDSTILLS, Alarm, Incident, Result
+from dashgen.trials.judge import SLOWDOWNS, STANDSTILLS, Alarm, Incident, Result, Verdict
 
 Measures = dict[str, dict[str, float | None]]
 
@@ -27,6 +27,11 @@ class View:
     def slow(self) -> View:
         """The incidents in which a job lost at least 6 % of the throughput that it had."""
         return self.where(lambda one: one.family in SLOWDOWNS and one.fell and (one.loss or 0) >= 0.06)
+
+    @cached_property
+    def core(self) -> View:
+        """The incidents that every pack has to see."""
+        return self.where(lambda one: one.core)
 
     def where(self, wanted: Callable[[Incident], bool]) -> View:
         """The same pack on some of the incidents."""
@@ -46,6 +51,15 @@ class View:
     def attribution(self) -> float | None:
         """The part of the verdicts that was right."""
         return _share(one.attributed for one in self.incidents if one.attributed is not None)
+
+    def right(self, what: str) -> float | None:
+        """The part of the seen incidents whose suspect, transport, node or gpu was named rightly at first."""
+        return _share(one.right[what] for one in self.incidents if one.after is not None and what in one.right)
+
+    @property
+    def coverage(self) -> float | None:
+        """The part of the time from detection to the fault's end in which the alert held."""
+        return _mean(one.coverage for one in self.incidents if one.coverage is not None)
 
     @property
     def localisation(self) -> float | None:
@@ -82,8 +96,8 @@ def _share(values: Iterable[bool]) -> float | None:
     return _mean(map(float, values))
 
 
-def view(results: Iterable[Result], pack: str) -> View:
-    """What a pack made of trials."""
+def view(results: Iterable[Verdict], pack: str) -> View:
+    """What a pack made of trials or recordings."""
     seen = list(results)
     return View(
         tuple(one for each in seen for one in each.incidents if one.pack == pack),

@@ -2,10 +2,12 @@
 """How well the alert packs detect, attribute and localise faults of random jobs, and how often they cry wolf.
 
 Run: python tests/benchmarks/detection.py [--held-out | --tuning] [--runs N | --reduced] [--jobs N] [--update] ...
+     python tests/benchmarks/detection.py [--held-out | --tuning] [--runs N | --reduced] [--jobs N] --write DIR
 
 Every trial is a simulated job of 16 to 64 GPUs, judged by Prometheus' own rule evaluation (``promtool test rules``).
 Rules are tuned on even seeds; what is published comes from odd seeds, which are held out. Two packs as found
 elsewhere (peers.py) run on the same trials. ``--update`` makes this run the floor below which no later run may fall.
+``--write`` judges nothing: it writes the trials as recordings, for ``dashgen score --recordings DIR``.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from typing import Any
 
 from peers import PEERS
 
-from dashgen.trials.draw import Split, seeds
+from dashgen.recordings.importing import save
+from dashgen.trials.draw import Split, seeds, trial
 from dashgen.trials.judge import PACKS, SLOWDOWNS, Result, run
 from dashgen.trials.score import CRITERIA, Measures, View, by_kind, measures, shown, view, worse
 
@@ -44,6 +47,20 @@ def tried(split: Split, runs: int, jobs: int) -> list[Result]:
             if sys.stderr.isatty():
                 print(f"\r{len(done)} of {runs} trials", end="", file=sys.stderr, flush=True)
     return done
+
+
+def written(folder: Path, split: Split, runs: int, jobs: int) -> None:
+    """Write the first trials of a split as recordings below a folder."""
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for _ in pool.map(partial(write, folder), seeds(split, runs)):
+            pass
+
+
+def write(folder: Path, seed: int) -> None:
+    """Write the trial of a seed as a recording."""
+    one = trial(seed)
+    made_by = f"tests/benchmarks/detection.py --write, seed {seed}"
+    save(folder / one.scenario.name, one.recording.model_copy(update={"made_by": made_by}), list(one.series))
 
 
 def rows_by_kind(results: Sequence[Result]) -> Iterator[tuple[str, ...]]:
@@ -145,8 +162,12 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     parser.add_argument("--report", type=Path, help="write every result to this JSON file")
     parser.add_argument("--update", action="store_true", help="make this run the floor")
+    parser.add_argument("--write", type=Path, metavar="DIR", help="write the trials as recordings, and do nothing else")
     parser.set_defaults(split="held-out")
     given = parser.parse_args()
+    if given.write:
+        written(given.write, given.split, given.runs, given.jobs)
+        return 0
 
     began = time.monotonic()
     results = tried(given.split, given.runs, given.jobs)
