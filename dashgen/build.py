@@ -56,14 +56,32 @@ def number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(value)
 
 
+# A job is known while anything is new or its processes live, and for no more than two hours after: files that a killed
+# job has left behind are nobody's.
+_SEEN = """and on ({job}) (
+  last_over_time(job:nccl_progress:timestamp[110m])
+  or
+  last_over_time(job:nccl_quiet:seconds{{evidence=~"working|spinning|idle"}}[{span}])
+)"""
+
+
+def _pause(dump_interval: float) -> float:
+    """Seconds of silence that are a stall: four minutes, no fewer than 3.5 and no more than eight dumps.
+
+    Checkpoints take one to three minutes (companions of DCGM), PyTorch's heartbeat monitor aborts after eight.
+    """
+    return min(max(240.0, 3.5 * dump_interval), 8 * dump_interval)
+
+
 def words(site: Site) -> dict[str, str]:
     """What each placeholder stands for at this site."""
     labels, companions = site.labels, site.companions
     # Jobs without an id share one: what is said of such a mixture would be said of nobody.
     known_job = f'{labels.job}!~"unknown|"'
     in_cluster = f'{labels.cluster}=~"$cluster",' if labels.cluster else ""
+    job = f"{labels.cluster}, {labels.job}" if labels.cluster else labels.job
     return {
-        "job": f"{labels.cluster}, {labels.job}" if labels.cluster else labels.job,
+        "job": job,
         "job_label": labels.job,
         "node": labels.node,
         "node_label": labels.node,
@@ -71,6 +89,12 @@ def words(site: Site) -> dict[str, str]:
         "gpu_label": labels.gpu,
         "instance": labels.instance,
         "instance_label": labels.instance,
+        # Names that several clusters may share: a scrape target and a host are told apart by their cluster as well.
+        "in": f"{labels.cluster}, " if labels.cluster else "",
+        "target": f"{labels.cluster}, {labels.instance}" if labels.cluster else labels.instance,
+        "host": f"{labels.cluster}, {labels.node}" if labels.cluster else labels.node,
+        "seen": _SEEN.format(job=job, span=duration(3 * site.dump_interval)),
+        "pause": number(_pause(site.dump_interval)),
         "peer": PEER,
         "clean": CLEAN,
         "large": LARGE,
@@ -78,7 +102,6 @@ def words(site: Site) -> dict[str, str]:
         "waiting": f"{WAITING},{LARGE}",
         "rooted": ROOTED,
         "known": known_job,
-        "judged": f"{WAITING},{LARGE},{known_job}",
         "selector": site.selector,
         "of_job": f'{in_cluster}{labels.job}="$job"',
         "in_cluster": in_cluster.removesuffix(","),
@@ -172,8 +195,10 @@ def recording(site: Site) -> tuple[RuleGroup, ...]:
     for name, expr in signals(site).items():
         rule = RecordingRule(record=name, expr=expr)
         groups.setdefault(catalogue.SIGNAL_BY_NAME[name].group, []).append(rule)
-    interval = duration(site.dump_interval)
-    return tuple(RuleGroup(name=name, interval=interval, rules=tuple(rules)) for name, rules in groups.items())
+    return tuple(
+        RuleGroup(name=name, interval=duration(catalogue.EVERY.get(name, 1) * site.dump_interval), rules=tuple(rules))
+        for name, rules in groups.items()
+    )
 
 
 def alert_links(site: Site) -> dict[str, dict[str, str]]:
@@ -254,7 +279,7 @@ def alertmanager(site: Site) -> dict[str, object]:
     """Inhibition and routing that make one incident one page, for the site's own alertmanager.yml."""
     labels = site.labels
     same_job = [*([labels.cluster] if labels.cluster else []), labels.job]
-    fine = "NcclTransportDegraded|NcclNvlinkDegraded|NcclPipelineDegraded|NcclGpuLate|NcclNodeLate"
+    fine = "NcclTransportDegraded|NcclNvlinkDegraded|NcclGpuLate|NcclNodeLate"
     return {
         "route": {
             "receiver": "nobody",

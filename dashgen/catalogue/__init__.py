@@ -1,36 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What dashgen knows, one concern per file. Here they are put in order: a rule may read only what stands before it
-in its group, or what an earlier evaluation recorded."""
+"""What dashgen knows, one concern per file. Here they are put in order: what is remembered first, then what is judged by it.
+A rule reads what stands before it in its group, or what an earlier evaluation recorded: no group waits for another."""
 
 from __future__ import annotations
 
 from dashgen.catalogue import (
     acceptance,
-    attribution,
     bandwidth,
-    degradation,
     fabric,
     freshness,
-    outliers,
+    lateness,
     shape,
     stalls,
     telemetry,
     throughput,
     transport,
+    verdict,
 )
+from dashgen.catalogue.baselines import USUAL_GROUP
 from dashgen.model import Alert, Signal
 
 SIGNALS: tuple[Signal, ...] = (
-    *transport.PEERS,
-    *outliers.RELATIVE,
-    *freshness.SIGNALS,
-    *transport.SIGNALS,
-    *degradation.SIGNALS,
-    *outliers.SIGNALS,
+    *transport.LEARNED,
+    *lateness.LEARNED,
+    *throughput.LEARNED,
     *stalls.DCGM,
-    *throughput.SIGNALS,
-    *attribution.SIGNALS,
     *stalls.SIGNALS,
+    *freshness.SIGNALS,
+    transport.BEST,
+    lateness.LATENESS,
+    throughput.CURRENT,
+    *transport.SHAPES,
+    *transport.SIGNALS,
+    *lateness.SIGNALS,
+    *throughput.SIGNALS,
+    *verdict.SIGNALS,
     *bandwidth.SIGNALS,
     *bandwidth.P2P_SIGNALS,
     *telemetry.SIGNALS,
@@ -40,14 +44,16 @@ SIGNALS: tuple[Signal, ...] = (
 )
 
 ALERTS: tuple[Alert, ...] = (
-    *attribution.ALERTS,
-    *attribution.LATE_ALERTS,
+    *verdict.ALERTS,
     *stalls.ALERTS,
     *telemetry.ALERTS,
     *shape.ALERTS,
     *acceptance.ALERTS,
     *fabric.ALERTS,
 )
+
+EVERY = {USUAL_GROUP: 4}
+"""Dumps between two evaluations of a group, where it is not one: what a job is used to changes slowly."""
 
 SIGNAL_BY_NAME = {signal.name: signal for signal in SIGNALS}
 ALERT_BY_NAME = {alert.name: alert for alert in ALERTS}

@@ -53,7 +53,7 @@ SIGNALS = (
         healthy="steady; it rises with slow transport and with one late GPU alike",
         expr=_classed(
             "max",
-            f"max by ({_BUCKET}) (peer:nccl_exec:median or <exec>{{<small>, <selector>}})",
+            f"quantile by ({_BUCKET}) (0.5, <exec>{{<clean>, <selector>}})",
             "collective",
         ),
         unit=Unit.MICROSECONDS,
@@ -81,25 +81,6 @@ P2P_SIGNALS = (
         expr=_classed("max", f"quantile by ({_P2P_BUCKET}) (0.5, <p2p_exec>{{<clean>, <selector>}})", "p2p_operation"),
         unit=Unit.MICROSECONDS,
         labels=("<job>", "transport", "p2p_operation", "size_class"),
-        group=P2P_GROUP,
-    ),
-    Signal(
-        name="job:nccl_p2p_drop:ratio",
-        question="How far are Send and Recv below the bandwidth that this job is used to?",
-        healthy="around zero",
-        expr="""
-max by (<job>, transport) (
-  1 - job:nccl_p2p_busbw:max{size_class!="small"}
-  / (
-    quantile_over_time(0.5, job:nccl_p2p_busbw:max{size_class!="small"}[1h] offset <6 dumps>)
-    and
-    count_over_time(job:nccl_p2p_busbw:max{size_class!="small"}[1h] offset <6 dumps>) >= 10
-  )
-)
-unless on (<job>) job:nccl_unsettled:bool""",
-        unit=Unit.RATIO,
-        labels=("<job>", "transport"),
-        sources="As job:nccl_busbw_drop:ratio.",
         group=P2P_GROUP,
     ),
 )

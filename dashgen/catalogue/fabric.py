@@ -70,7 +70,7 @@ def _excess(each: Counter) -> str:
 
 
 # Labels that name the job and the node of a scrape target, to multiply series of node_exporter with.
-_OF_JOB = "on (<instance>) group_left (<job>, <node>) (0 * node:nccl_job:info + 1)"
+_OF_JOB = "on (<target>) group_left (<job>, <node>) (0 * node:nccl_job:info + 1)"
 
 SIGNALS = (
     Signal(
@@ -78,7 +78,7 @@ SIGNALS = (
         question="For which job does each node work?",
         healthy="one row for each node of a running job",
         expr="""
-topk by (<instance>) (1,
+topk by (<target>) (1,
   node:nccl_gpus:count
   unless on (<job>) job:nccl_quiet:seconds{evidence="gone"}
 )""",
@@ -114,7 +114,7 @@ max by (<job>, <node>, <instance>, device, port) (
   (<ib_state> != 4)
   * {_OF_JOB}
 )
-and on (<instance>, device, port)
+and on (<target>, device, port)
 (
   last_over_time(node:fabric_errors:rate{{counter="link_downed"}}[1h])
   or
@@ -132,7 +132,7 @@ and on (<instance>, device, port)
         healthy="the same on all nodes of a job",
         expr=f"""
 max by (<job>, <node>, <instance>, device) (
-  (<net_mtu>{{device=~"<net_devices>"}} and on (<instance>, device) <net_up> == 1)
+  (<net_mtu>{{device=~"<net_devices>"}} and on (<target>, device) <net_up> == 1)
   * {_OF_JOB}
 )""",
         unit=Unit.BYTES,
@@ -179,7 +179,7 @@ max by (<job>, <node>, <instance>) (
 (
   <branches>
 )
-and on (<job>) (job:nccl_degraded:bool{transport!="nvlink"} == 1 or job:nccl_cause:depth{suspect="network"})""",
+and on (<job>) job:nccl_verdict:depth{suspect="network"}""",
         branches=(
             *((each.companion, _excess(each)) for each in COUNTERS_OF_PORTS),
             ("host_network", 'label_replace(node:tcp_retransmits:ratio / 0.1, "counter", "tcp_retransmits", "", "")'),

@@ -6,24 +6,28 @@ An idle or hung job's file is not rewritten, so its values stay as they were. Pr
 
 from __future__ import annotations
 
-from textwrap import indent
-
 from dashgen.model import Signal, Unit
 
-GROUP = "nccl-detection"
-
-
-def _file_age(of: str) -> str:
-    """Seconds since the newest file of the job's nodes was written: on the ``max`` (newest) or ``min`` (oldest) node."""
-    return f"""\
-time() - {of} by (<job>) (
-  0 * node:nccl_gpus:count
-  + on (<instance>) group_left ()
-  max by (<instance>) (last_over_time(<mtime>{{file=~"<textfile_regex>"}}[5m]))
-)"""
-
+GROUP = "nccl-verdict"
 
 SIGNALS = (
+    Signal(
+        name="job:nccl_progress:timestamp",
+        question="When did any GPU of the job last report new communication?",
+        healthy="absent in a dump without news, at most one in a row",
+        # A value that changed is news; healthy values of six digits hardly ever repeat. With Inspector's counters on,
+        # files are rewritten although nothing happens, and values disappear: both are no news.
+        expr="""
+0 * max by (<job>) (
+  changes(<exec>{<clean>, <selector>}[<2 dumps>]) > 0
+  or
+  changes(<p2p_exec>{<clean>, <selector>}[<2 dumps>]) > 0
+) + time()""",
+        unit=Unit.TIMESTAMP,
+        labels=("<job>",),
+        sources="A dump may come a scrape late, hence changes over two.",
+        group=GROUP,
+    ),
     Signal(
         name="node:nccl_gpus:count",
         question="How many GPUs of each node report for the job?",
@@ -32,11 +36,10 @@ SIGNALS = (
         expr="""
 count by (<job>, <node>, <instance>) (
   <branches>
-)""",
+)
+<seen>""",
         branches=(
-            ("", "gpu:nccl_exec:relative"),
-            ("", "group by (<job>, <node>, <instance>, <gpu>) (<exec>{<small>, <selector>})"),
-            ("", "group by (<job>, <node>, <instance>, <gpu>) (<exec>{<rooted>, <clean>, <selector>})"),
+            ("", "group by (<job>, <node>, <instance>, <gpu>) (<exec>{<clean>, <selector>})"),
             ("", "group by (<job>, <node>, <instance>, <gpu>) (<p2p_exec>{<clean>, <selector>})"),
             ("counters", "group by (<job>, <node>, <instance>, <gpu>) (<collectives>{<selector>})"),
         ),
@@ -55,15 +58,17 @@ count by (<job>, <node>, <instance>) (
         group=GROUP,
     ),
     Signal(
-        name="job:nccl_collectives:max",
-        question="How many collectives has the busiest GPU of the job completed?",
-        healthy="climbs with every dump; a flat line means that nothing completes",
-        # The largest and not the sum: a node that is missed by one scrape must not look like progress.
-        expr="max by (<job>) (<collectives>{<selector>})",
-        unit=Unit.COUNT,
+        name="job:nccl_dump_age:seconds",
+        question="How long ago did any GPU of the job last report new communication?",
+        healthy="below two dump intervals",
+        # After Prometheus itself was away, three dumps must be seen before silence means anything.
+        expr="""
+time() - last_over_time(job:nccl_progress:timestamp[1d])
+and on (<job>) max by (<job>) (count_over_time(node:nccl_gpus:count[<3 dumps - 1s>])) >= 3""",
+        unit=Unit.SECONDS,
         labels=("<job>",),
+        sources="A day, as everything that is remembered; three dumps, as every verdict.",
         group=GROUP,
-        companion="counters",
     ),
     Signal(
         name="job:nccl_collectives:rate",
@@ -73,71 +78,7 @@ count by (<job>, <node>, <instance>) (
         unit=Unit.PER_SECOND,
         labels=("<job>",),
         sources="Three dumps: a rate over fewer is broken by one missed scrape.",
-        group=GROUP,
+        group="nccl-telemetry",
         companion="counters",
-    ),
-    Signal(
-        name="job:nccl_dump_age:seconds",
-        question="How long ago did any GPU of the job last report new communication?",
-        healthy="below two dump intervals",
-        # First the counters: with them files are rewritten although nothing happens. Then, where two jobs share a
-        # node and its newest file may be the other job's, the last change of a value. Else the newest file's age.
-        expr="<branches>",
-        branches=(
-            (
-                "counters",
-                """
-(
-  time() - max_over_time(timestamp(changes(job:nccl_collectives:max[<2 dumps - 1s>]) > 0)[1h:<1 dumps>])
-  and on (<job>)
-  job:nccl_gpus:count
-)""",
-            ),
-            (
-                "",
-                """
-(
-  time() - max_over_time(timestamp(max by (<job>) (changes(peer:nccl_exec:median[<2 dumps - 1s>])) > 0)[1h:<1 dumps>])
-  and on (<job>)
-  (node:nccl_gpus:count and on (<instance>) count by (<instance>) (node:nccl_gpus:count) > 1)
-)""",
-            ),
-            (
-                "textfile",
-                "(\n" + indent(_file_age("max"), "  ") + "\n)",
-            ),
-        ),
-        unit=Unit.SECONDS,
-        labels=("<job>",),
-        sources="A dump may come a scrape late, hence changes over two; an hour is longer than any pause that is "
-        "judged; node_exporter is asked for the last five minutes, as Prometheus looks back.",
-        group=GROUP,
-    ),
-    Signal(
-        name="job:nccl_oldest_dump:seconds",
-        question="How long ago did the job's slowest node report new communication?",
-        healthy="below two dump intervals",
-        expr=_file_age("min"),
-        unit=Unit.SECONDS,
-        labels=("<job>",),
-        sources="Five minutes, as Prometheus looks back.",
-        group=GROUP,
-        companion="textfile",
-    ),
-    Signal(
-        name="job:nccl_unsettled:bool",
-        question="Is what we see of the job old, or of different moments, so that it must not be judged?",
-        healthy="absent",
-        # The last dumps of a job that stops cover different numbers of steps. A node that stays silent for longer is
-        # no reason to look away from the others.
-        expr="""
-1 + 0 * (job:nccl_dump_age:seconds > 2.5 * <dump>)
-or on (<job>)
-1 + 0 * (job:nccl_oldest_dump:seconds > 2.5 * <dump> < 8 * <dump>)""",
-        unit=Unit.BOOL,
-        labels=("<job>",),
-        sources="2.5 dumps are one missed dump, one scrape and one evaluation; after eight a node is lost, which "
-        "NcclNodeTelemetryLost tells.",
-        group=GROUP,
     ),
 )

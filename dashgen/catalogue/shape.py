@@ -11,7 +11,7 @@ from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, U
 
 GROUP = "nccl-shape"
 
-_BUCKET = "<job>, comm_name, n_nodes, nranks, collective, message_size"
+_BUCKET = "<job>, comm_name, n_nodes, nranks, collective, message_size, <node>, <gpu>"
 
 
 def _domains(operation: str, shapes: str) -> str:
@@ -29,14 +29,14 @@ def _domains(operation: str, shapes: str) -> str:
 )"""
 
 
-_NARROWEST = _domains("min", "last_over_time(job:nccl_shape:info[<4 dumps>])")
+_NARROWEST = _domains("min", "last_over_time(job:nccl_transport:info[<4 dumps>])")
 
 SIGNALS = (
     Signal(
         name="job:nccl_domains:max",
         question="Over how many NVLink domains does the widest communicator of each size stretch?",
         healthy="constant for the life of a job",
-        expr=_domains("max", "job:nccl_shape:info"),
+        expr=_domains("max", "job:nccl_transport:info"),
         unit=Unit.COUNT,
         labels=("<job>", "nranks"),
         group=GROUP,

@@ -7,9 +7,10 @@ PyTorch's heartbeat monitor aborts after 480 s and its watchdog after 600 s: a p
 from __future__ import annotations
 
 from dashgen.catalogue.runbooks import HANGS
+from dashgen.catalogue.verdict import SINCE
 from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit
 
-GROUP = "nccl-detection"
+GROUP = "nccl-stalls"
 
 
 def _on_nodes(operation: str, by_host: str) -> str:
@@ -17,11 +18,11 @@ def _on_nodes(operation: str, by_host: str) -> str:
     return f"""
 {operation} by (<job>) (
   group by (<job>, <node>) (node:nccl_gpus:count)
-  * on (<node>) group_left ()
-  max by (<node>) (
+  * on (<host>) group_left ()
+  max by (<host>) (
     label_replace(
       {by_host},
-      "<node>", "$1", "<dcgm_host>", "(.+)"
+      "<node_label>", "$1", "<dcgm_host>", "(.+)"
     )
   )
 )"""
@@ -32,7 +33,7 @@ DCGM = (
         name="job:dcgm_gpu_util:max",
         question="Does any GPU of the job's nodes run a kernel?",
         healthy="near 100 while the job works; a hung collective spins and reads 100 as well",
-        expr=_on_nodes("max", "max by (<dcgm_host>) (<gpu_util>)"),
+        expr=_on_nodes("max", "max by (<in><dcgm_host>) (<gpu_util>)"),
         unit=Unit.PERCENT,
         labels=("<job>",),
         group=GROUP,
@@ -42,7 +43,7 @@ DCGM = (
         name="job:dcgm_tensor_active:avg",
         question="How busy are the tensor cores of the job's nodes?",
         healthy="steady while the job works, about zero while a collective spins",
-        expr=_on_nodes("avg", "avg by (<dcgm_host>) (max by (<dcgm_host>, <dcgm_uuid>) (<tensor_active>))"),
+        expr=_on_nodes("avg", "avg by (<in><dcgm_host>) (max by (<in><dcgm_host>, <dcgm_uuid>) (<tensor_active>))"),
         unit=Unit.RATIO,
         labels=("<job>",),
         group=GROUP,
@@ -52,13 +53,28 @@ DCGM = (
         name="job:dcgm_memory_used:max",
         question="How much GPU memory, in MiB, do the job's nodes use at most?",
         healthy="steady while the processes live; a dead process gives it back",
-        expr=_on_nodes("max", "max by (<dcgm_host>) (<memory_used>)"),
+        expr=_on_nodes("max", "max by (<in><dcgm_host>) (<memory_used>)"),
         unit=Unit.COUNT,
         labels=("<job>",),
         group=GROUP,
         companion="dcgm",
     ),
 )
+
+_QUIET = "job:nccl_dump_age:seconds > 2.5 * <dump>"
+_KNOWN = 'label_replace(<job_info>, "<job_label>", "$1", "<slurm_id>", "(.+)")'
+_RUNNING = 'label_replace(<job_info>{<slurm_state>=~"<slurm_running>"}, "<job_label>", "$1", "<slurm_id>", "(.+)")'
+
+
+def _evidence(word: str, expr: str) -> str:
+    """How long a job has been quiet, with what is known about its processes."""
+    indented = expr.replace("\n", "\n  ")
+    return f"""
+label_replace(
+  {indented},
+  "evidence", "{word}", "", ""
+)"""
+
 
 SIGNALS = (
     Signal(
@@ -67,66 +83,53 @@ SIGNALS = (
         healthy="below two dump intervals",
         # spinning: kernels run and tensor cores rest, as in a hung collective. working: tensor cores are busy, only the
         # dumps have stopped. idle: nothing runs but the processes are there. gone: nothing is there. none: nobody
-        # can tell.
+        # can tell. What nobody sees alive is forgotten within two hours.
         expr="<branches>",
         branches=(
+            ("slurm", _evidence("gone", f"{_QUIET}\nunless on (<job>) {_RUNNING}\nand on (<job>) {_KNOWN}\n< 6600")),
+            ("dcgm", _evidence("working", f"{_QUIET} and on (<job>) job:dcgm_tensor_active:avg > 0.05")),
+            ("dcgm", _evidence("spinning", f"{_QUIET} and on (<job>) job:dcgm_gpu_util:max > 90")),
+            ("slurm", _evidence("idle", f"{_QUIET} and on (<job>) {_RUNNING}")),
             (
-                "slurm",
-                """
-label_replace(
-  job:nccl_dump_age:seconds
-  unless on (<job>) label_replace(<job_info>{<slurm_state>=~"<slurm_running>"}, "<job>", "$1", "<slurm_id>", "(.+)")
-  and on (<job>) label_replace(<job_info>, "<job>", "$1", "<slurm_id>", "(.+)"),
-  "evidence", "gone", "", ""
-)""",
+                "throughput",
+                _evidence("idle", f'{_QUIET} and on (<job>) job:training_throughput:current{{evidence="reported"}}'),
             ),
             (
                 "dcgm",
-                """
-label_replace(
-  job:nccl_dump_age:seconds and on (<job>) job:dcgm_tensor_active:avg > 0.05,
-  "evidence", "working", "", ""
-)""",
+                _evidence(
+                    "idle",
+                    f"{_QUIET}\nand on (<job>) job:dcgm_memory_used:max > 0.5 * max_over_time(job:dcgm_memory_used:max[1d])",
+                ),
             ),
             (
-                "dcgm",
-                """
-label_replace(
-  job:nccl_dump_age:seconds and on (<job>) job:dcgm_gpu_util:max > 90,
-  "evidence", "spinning", "", ""
-)""",
+                "throughput",
+                _evidence(
+                    "gone",
+                    f'{_QUIET} < 6600\nand on (<job>) last_over_time(job:training_throughput:current{{evidence="reported"}}[2h])',
+                ),
             ),
-            (
-                "slurm",
-                """
-label_replace(
-  job:nccl_dump_age:seconds
-  and on (<job>) label_replace(<job_info>{<slurm_state>=~"<slurm_running>"}, "<job>", "$1", "<slurm_id>", "(.+)"),
-  "evidence", "idle", "", ""
-)""",
-            ),
-            (
-                "dcgm",
-                """
-label_replace(
-  job:nccl_dump_age:seconds and on (<job>) job:dcgm_memory_used:max > 0.5 * max_over_time(job:dcgm_memory_used:max[30m]),
-  "evidence", "idle", "", ""
-)""",
-            ),
-            (
-                "dcgm",
-                """
-label_replace(
-  job:nccl_dump_age:seconds and on (<job>) job:dcgm_gpu_util:max,
-  "evidence", "gone", "", ""
-)""",
-            ),
-            ("", 'label_replace(job:nccl_dump_age:seconds, "evidence", "none", "", "")'),
+            ("dcgm", _evidence("gone", f"{_QUIET} < 6600 and on (<job>) job:dcgm_gpu_util:max")),
+            ("", _evidence("none", f"{_QUIET} < 6600")),
         ),
         unit=Unit.SECONDS,
         labels=("<job>", "evidence"),
         sources="Tensor cores rest below 5 % and a spinning kernel reads 100 % GPU utilisation (companions of a "
-        "hung collective in DCGM); a dead process gives its memory back, a living one keeps more than half.",
+        "hung collective in DCGM); a dead process gives its memory back, a living one keeps more than half; 2.5 dumps are one "
+        "missed dump, one scrape and one evaluation; 6,600 s: ten minutes below two hours.",
+        group=GROUP,
+    ),
+    Signal(
+        name="job:nccl_pause:seconds",
+        question="How long have the job's finished pauses been?",
+        healthy="a row when a checkpoint or an evaluation has ended",
+        # Only finished ones, so that a hang never excuses itself.
+        expr="""
+(job:nccl_dump_age:seconds offset <1 dumps>) > 3 * <dump>
+and
+job:nccl_dump_age:seconds < job:nccl_dump_age:seconds offset <1 dumps>""",
+        unit=Unit.SECONDS,
+        labels=("<job>",),
+        sources="Three dumps: shorter silence is a missed dump.",
         group=GROUP,
     ),
 )
@@ -144,26 +147,18 @@ ALERTS = (
     Alert(
         name="NcclJobStalled",
         kind="stall",
-        signal="job:nccl_quiet:seconds",
-        # Where nobody can tell a pause from a stall, the job's own longest pause of the last hour counts too. A file
-        # that has been old for an hour belongs to a job that the watchdog has long ended.
-        expr="""
-(
-  job:nccl_quiet:seconds{evidence="spinning"} > <threshold> * <dump>
-  or
-  job:nccl_quiet:seconds{evidence=~"idle|none"} > <blind> * <dump>
-  unless on (<job>)
-  job:nccl_dump_age:seconds < 1.3 * max_over_time(job:nccl_dump_age:seconds[1h] offset <20 dumps>)
-)
-< 3600""",
+        signal="job:nccl_verdict:depth",
+        expr='job:nccl_verdict:depth{state="stalled"} >= <threshold>',
         summary="Job {{ $labels.<job_label> }} has stopped communicating.",
-        description="No GPU of job {{ $labels.<job_label> }} has reported new communication for "
-        "{{ $value | humanizeDuration }} (GPU evidence: {{ $labels.evidence }}). PyTorch aborts a hung job after 8 to 10 "
+        description="No GPU of job {{ $labels.<job_label> }} has reported new communication"
+        + SINCE
+        + ", longer than it ever paused. "
+        "PyTorch aborts a hung job after 8 to 10 "
         "minutes: collect evidence now. Look first whether the processes live, then compare the last opCount of all ranks.",
         tiers={
-            Sensitivity.LOW: Tier(threshold=6, dumps=1, severity=Severity.CRITICAL, hold=2, extra={"blind": 10}),
-            Sensitivity.MEDIUM: Tier(threshold=3, dumps=0, severity=Severity.CRITICAL, hold=2, extra={"blind": 7.5}),
-            Sensitivity.HIGH: Tier(threshold=2, dumps=0, severity=Severity.CRITICAL, hold=2, extra={"blind": 7.5}),
+            Sensitivity.LOW: Tier(threshold=1, dumps=2, severity=Severity.CRITICAL, hold=2),
+            Sensitivity.MEDIUM: Tier(threshold=1, dumps=0, severity=Severity.CRITICAL, hold=2),
+            Sensitivity.HIGH: Tier(threshold=1, dumps=0, severity=Severity.CRITICAL, hold=2),
         },
         sources="PyTorch's heartbeat monitor aborts after 480 s; checkpoint pauses last 60 to 180 s, and a dump is up to "
         "30 s old when the pause begins.",
@@ -188,8 +183,7 @@ ALERTS = (
         kind="stall",
         signal="job:nccl_quiet:seconds",
         expr="""
-job:nccl_quiet:seconds{evidence=~"spinning|idle|none"} > <threshold> * <dump>
-< 3600""",
+job:nccl_quiet:seconds{evidence=~"spinning|idle|none"} > <threshold> * <dump>""",
         summary="Job {{ $labels.<job_label> }} has been quiet for some time.",
         description="No GPU of job {{ $labels.<job_label> }} has reported new communication for "
         "{{ $value | humanizeDuration }} (GPU evidence: {{ $labels.evidence }}). A checkpoint or an evaluation looks the same "

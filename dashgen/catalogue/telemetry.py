@@ -17,8 +17,8 @@ SIGNALS = (
         healthy="now and then one scrape, because files are rewritten in place",
         expr=f"""
 {_JOBS}
-* on (<instance>) group_left ()
-max by (<instance>) (avg_over_time(<textfile_error>[<6 dumps>]) > 0)""",
+* on (<target>) group_left ()
+max by (<target>) (avg_over_time(<textfile_error>[<6 dumps>]) > 0)""",
         unit=Unit.RATIO,
         labels=("<job>", "<node>", "<instance>"),
         sources="Six dumps: one torn file is chance (5 % of reads in a stress test), most of six are not; ten "
@@ -32,8 +32,8 @@ max by (<instance>) (avg_over_time(<textfile_error>[<6 dumps>]) > 0)""",
         healthy="0; anything else means that GPUs share a label and are silently lost",
         expr=f"""
 {_JOBS}
-* on (<instance>) group_left ()
-max by (<instance>) (rate(<gathering_errors>{{cause="gathering"}}[<10 dumps>]) > 0)""",
+* on (<target>) group_left ()
+max by (<target>) (rate(<gathering_errors>{{cause="gathering"}}[<10 dumps>]) > 0)""",
         unit=Unit.PER_SECOND,
         labels=("<job>", "<node>", "<instance>"),
         sources="Ten dumps: a rate needs several scrapes; ten minutes back for the job of a node that is missing.",
@@ -46,13 +46,13 @@ max by (<instance>) (rate(<gathering_errors>{{cause="gathering"}}[<10 dumps>]) >
         healthy="absent or 0",
         # Only files that are being written count: a killed job leaves its own behind.
         expr="""
-count by (<instance>) (
+count by (<target>) (
   time() - last_over_time(<mtime>{file=~"<textfile_regex>"}[<3 dumps>]) < 4 * <dump>
 )
-- on (<instance>) group_right ()
+- on (<target>) group_right ()
 node:nccl_gpus:count
 > 0
-unless on (<instance>) count by (<instance>) (node:nccl_gpus:count) > 1""",
+unless on (<target>) count by (<target>) (node:nccl_gpus:count) > 1""",
         unit=Unit.COUNT,
         labels=("<job>", "<node>", "<instance>"),
         sources="A file is written every dump, at worst one is missed and one is late: four dumps.",

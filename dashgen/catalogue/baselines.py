@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one way to compare a series with its own past: what it is used to, and how far it usually strays from that.
+
+A sample is believed only when three minutes later nobody objects: nothing is learned around a verdict or a pause, so
+a fault teaches nothing however long it lasts. What was learned is remembered for a day.
+"""
+
+from __future__ import annotations
+
+from dashgen.model import Signal, Unit
+
+HEALTHY_GROUP = "nccl-healthy"
+USUAL_GROUP = "nccl-usual"
+
+MEMORY = "1d"
+"""How long what was learned is remembered without a healthy sample; a fault of a day is known to everybody."""
+
+
+def learned(name: str, *, judged: str, what: str, unit: Unit, labels: tuple[str, ...]) -> tuple[Signal, Signal, Signal]:
+    """The three series that remember ``what``: its healthy samples, their median, and their spread.
+
+    ``name`` is the level and the metric of the series, ``judged`` the PromQL of the value that verdicts are made from,
+    six dumps ago: what is learned is what is judged.
+    """
+    healthy, usual, spread = f"{name}:healthy", f"{name}:usual", f"{name}:spread"
+    enough = f"count_over_time({healthy}[4h]) >= 20"
+    return (
+        Signal(
+            name=healthy,
+            question=f"Which samples may teach {what}?",
+            healthy="a value for every dump, with gaps around verdicts and pauses",
+            expr=f"""
+{judged}
+unless on (<job>) last_over_time(job:nccl_verdict:depth{{state!~"healthy|unknown"}}[<8 dumps>])
+unless on (<job>) max_over_time(job:nccl_dump_age:seconds[<8 dumps>]) > 4 * <dump>""",
+            unit=unit,
+            labels=labels,
+            sources="Six dumps, three minutes: the longest that a verdict takes, and two more around it; four dumps of age "
+            "are one missed dump, one scrape and one evaluation.",
+            group=HEALTHY_GROUP,
+        ),
+        Signal(
+            name=usual,
+            question=f"What is {what}?",
+            healthy="a slow line in the middle of the samples",
+            expr=f"quantile_over_time(0.5, {healthy}[4h]) and {enough}",
+            unit=unit,
+            labels=labels,
+            sources="Four hours hold two checkpoints of any habit; twenty samples, ten minutes, come before any verdict.",
+            group=USUAL_GROUP,
+        ),
+        Signal(
+            name=spread,
+            question=f"How far does the value stray from {what}?",
+            healthy="small, and steady",
+            expr=f"(quantile_over_time(0.84, {healthy}[4h]) - quantile_over_time(0.16, {healthy}[4h])) / 2 and {enough}",
+            unit=unit,
+            labels=labels,
+            sources="Between the 16th and the 84th percentile lie two standard deviations of normal noise, and no outlier counts.",
+            group=USUAL_GROUP,
+        ),
+    )
+
+
+def remembered(series: str) -> str:
+    """What was last learned, from at most a day ago."""
+    return f"last_over_time({series}[{MEMORY}])"

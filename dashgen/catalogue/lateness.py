@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is late: the GPU or node that everybody else waits for.
+
+Execution time includes waiting for peers and ranks end together, so the late one has the SHORTEST time of its group.
+The slowest execution time is the earliest arriver and never to blame. Here bigger is later.
+"""
+
+from __future__ import annotations
+
+from dashgen.catalogue.baselines import learned, remembered
+from dashgen.model import Signal, Unit
+
+GROUP = "nccl-verdict"
+GPU = ("<job>", "<node>", "<gpu>")
+
+_SHAPE = "<job>, <node>, <gpu>, n_nodes, nranks"
+
+LATENESS = Signal(
+    name="gpu:nccl_lateness:ratio",
+    question="Which part of the time that its peers spend in collectives does each GPU save, because they wait for it?",
+    healthy="near its own usual value, which a fixed position in the ring may put 20 % off 0",
+    # Its own time against the time that the median of its peers would spend in the same collectives: within a domain
+    # peers are those of its node, across domains all of its communicator's shape. Time decides, so the first
+    # synchronisation point, which absorbs the wait, decides. Communicator shapes count alike: inside its node a late
+    # GPU is alone, while across nodes its mates, who waited for it, are late with it. Beyond five times as fast
+    # everybody is equally late: in a pipeline the innocent look even more extreme.
+    expr=f"""
+avg by (<job>, <node>, <gpu>) (
+  clamp(
+    1
+    - sum by ({_SHAPE}) (<exec>{{<waiting>, <selector>}})
+    / sum by ({_SHAPE}) (
+      0 * <exec>{{n_nodes="1", <waiting>, <selector>}}
+      + on (<job>, <peer>, <node>) group_left ()
+      quantile by (<job>, <peer>, <node>) (0.5, <exec>{{n_nodes="1", <waiting>, <selector>}})
+      or
+      0 * <exec>{{n_nodes!="1", <waiting>, <selector>}}
+      + on (<job>, <peer>) group_left ()
+      quantile by (<job>, <peer>) (0.5, <exec>{{n_nodes!="1", <waiting>, <selector>}})
+    ),
+    -0.8, 0.8
+  )
+)
+<seen>""",
+    unit=Unit.RATIO,
+    labels=GPU,
+    sources="0.8 is a fifth of the time: ByteDance's traces, where innocent stages show 0.01 of the median and the late one 0.16.",
+    group=GROUP,
+)
+
+LEARNED = learned(
+    "gpu:nccl_lateness",
+    judged="min_over_time(gpu:nccl_lateness:ratio{<known>}[<3 dumps - 1s>] offset <6 dumps>)",
+    what="the lateness that a GPU is used to",
+    unit=Unit.RATIO,
+    labels=GPU,
+)
+
+SIGNALS = (
+    Signal(
+        name="gpu:nccl_lateness_excess:ratio",
+        question="How much later than it is used to is each GPU, in three dumps in a row?",
+        healthy="around zero",
+        # Who was early and comes in time is not late. Without a past, a fixed position may explain a quarter.
+        expr=f"""
+(
+  min_over_time(gpu:nccl_lateness:ratio{{<known>}}[<3 dumps - 1s>])
+  - clamp_min({remembered("gpu:nccl_lateness:usual")}, 0)
+  or
+  min_over_time(gpu:nccl_lateness:ratio{{<known>}}[<3 dumps - 1s>]) - 0.25
+)
+and count_over_time(gpu:nccl_lateness:ratio[<3 dumps - 1s>]) >= 3
+and on (<job>) job:nccl_gpus:count >= 4
+unless on (<job>) job:nccl_dump_age:seconds > 4 * <dump>""",
+        unit=Unit.RATIO,
+        labels=GPU,
+        sources="Three dumps: Nebius and the rule of 0.67 on ByteDance's traces; who is late in turn is late for one. Fixed positions "
+        "take 20 % (healthy Megatron runs: rank 0 was first in 12 of 13 communicators). Four GPUs are the fewest with a median.",
+        group=GROUP,
+    ),
+    Signal(
+        name="gpu:nccl_lateness_noise:ratio",
+        question="How far does the lateness of each GPU stray on its own?",
+        healthy="a few percent; much more where ranks are late in turn, as with rotating sequence lengths",
+        # Its own past, but no less than that of the median GPU of the job; without a past, how far the GPUs lie apart.
+        expr=f"""
+clamp_min(
+  (
+    {remembered("gpu:nccl_lateness:spread")}
+    > on (<job>) group_left ()
+    quantile by (<job>) (0.5, {remembered("gpu:nccl_lateness:spread")})
+  )
+  or
+  0 * gpu:nccl_lateness:ratio
+  + on (<job>) group_left ()
+  (
+    quantile by (<job>) (0.5, {remembered("gpu:nccl_lateness:spread")})
+    or
+    1.48 * quantile by (<job>) (0.5, abs(gpu:nccl_lateness:ratio))
+  ),
+  0.01
+)
+and gpu:nccl_lateness:ratio""",
+        unit=Unit.RATIO,
+        labels=GPU,
+        sources="1.48 makes a median deviation a standard deviation; cross-rank noise of pure transfers is 0.3 to 1.4 % in ByteDance's traces.",
+        group=GROUP,
+    ),
+)

@@ -1,0 +1,373 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One verdict per job: from evidence to suspects, from suspects to what is wrong, since when, and where.
+
+A suspect is the network, NVLink, or a late GPU or node. Its depth is what it does, its score how many times over the
+evidence convinces: effect and significance in one number, which lost throughput strengthens and kept throughput weakens.
+The verdict is the best suspect whose score reaches 1 and whom no other explains; it stays while half of that is left.
+"""
+
+from __future__ import annotations
+
+from dashgen.catalogue.baselines import remembered
+from dashgen.catalogue.runbooks import COMMUNICATION, LATE
+from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit
+
+GROUP = "nccl-verdict"
+
+SUSPECT = ("<job>", "suspect", "transport", "<node>", "<gpu>")
+
+# All paths of a transport are slow: by as much as the one that is hurt least.
+_ALL = (
+    "min by (<job>, transport) (peer:nccl_busbw_drop:ratio)",
+    "clamp_min(5 * max by (<job>, transport) (peer:nccl_busbw_noise:ratio), 0.08)",
+)
+# One path is slow among equal ones: by as much as it lies below the median one. Many paths are looked at, so more is asked.
+_ONE = (
+    """(
+    topk by (<job>, transport) (1, peer:nccl_busbw_drop:ratio and on (<job>, transport) job:nccl_siblings:info)
+    - on (<job>, transport) group_left ()
+    quantile by (<job>, transport) (0.5, peer:nccl_busbw_drop:ratio)
+  )""",
+    "clamp_min(6 * peer:nccl_busbw_noise:ratio, 0.12)",
+)
+# One GPU is later than anybody on any other node: whoever is as late as another is only held up, or late in turn.
+_LATEST = """(
+      (gpu:nccl_lateness_excess:ratio >= on (<job>) group_left () max by (<job>) (gpu:nccl_lateness_excess:ratio))
+      - on (<job>) group_left ()
+      clamp_min(
+        min by (<job>) (topk by (<job>) (2, max by (<job>, <node>) (gpu:nccl_lateness_excess:ratio)))
+        and on (<job>) count by (<job>) (group by (<job>, <node>) (gpu:nccl_lateness_excess:ratio)) > 1
+        or on (<job>)
+        0 * job:nccl_gpus:count,
+        0
+      )
+    )"""
+_LATE_NEED = "clamp_min(4 * gpu:nccl_lateness_noise:ratio, 0.1)"
+# More than half of the GPUs of a node are about as late: the node is.
+_WHOLE_NODE = """(
+      count by (<job>, <node>) (
+        gpu:nccl_lateness_excess:ratio
+        > on (<job>) group_left ()
+        0.7 * max by (<job>) (gpu:nccl_lateness_excess:ratio)
+      )
+      > 0.5 * count by (<job>, <node>) (gpu:nccl_lateness_excess:ratio)
+    )"""
+
+
+def _suspects(scored: bool) -> str:
+    """Every suspect with its depth, or with the multiple of what is needed to believe in it."""
+    every, one, late = ((f" / {need}" if scored else "") for need in (_ALL[1], _ONE[1], _LATE_NEED))
+    return f"""
+label_replace(
+  label_replace(
+    {_ALL[0]}{every}
+    or
+    {_ONE[0]}{one},
+    "suspect", "network", "transport", "network|mixed"
+  ),
+  "suspect", "nvlink", "transport", "nvlink"
+)
+or
+label_replace(
+  {_LATEST}{late}
+  unless on (<job>, <node>) {_WHOLE_NODE}
+  or
+  max by (<job>, <node>) (
+    {_LATEST}{late}
+  )
+  and on (<job>, <node>) {_WHOLE_NODE},
+  "suspect", "straggler", "", ""
+)"""
+
+
+SIGNALS = (
+    Signal(
+        name="job:nccl_suspect:depth",
+        question="What slows each job's communication, and by how much?",
+        healthy="around zero: somebody is always the slowest",
+        expr=_suspects(scored=False),
+        unit=Unit.RATIO,
+        labels=SUSPECT,
+        sources="More than half of the GPUs, at 0.7 of the latest: mates of one late GPU are held up across nodes only, so by half.",
+        group=GROUP,
+    ),
+    Signal(
+        name="job:nccl_suspect:score",
+        question="How many times over does the evidence against each suspect convince?",
+        healthy="below a half",
+        expr=f"""
+(
+  {_suspects(scored=True).strip().replace(chr(10), chr(10) + "  ")}
+)
+* on (<job>) group_left ()
+(
+  1.5 * (
+    job:training_throughput_loss:ratio > 0.04
+    and
+    job:training_throughput_loss:ratio
+    > 2.5 * {remembered("job:training_throughput:spread")} / {remembered("job:training_throughput:usual")}
+  ) ^ 0
+  or on (<job>)
+  0.5 * (
+    1 - min_over_time(job:training_throughput:current[<3 dumps - 1s>]) / {remembered("job:training_throughput:usual")} < 0.04
+  ) ^ 0
+  or on (<job>)
+  job:nccl_gpus:count ^ 0
+)""",
+        unit=Unit.COUNT,
+        labels=SUSPECT,
+        sources="Effect and significance, as Greyhound (ATC'25), which keeps changes of 10 %: 8 % and five standard deviations; 12 % and six for "
+        "one path of many; a late GPU 10 % and four. 4 % is below the smallest published dip, which costs 6 %.",
+        group=GROUP,
+    ),
+    Signal(
+        name="job:nccl_verdict:depth",
+        question="What is the state of each job, who is the suspect, and how deep is it?",
+        healthy='0, with state="healthy"',
+        # One row a job. Who was blamed before is believed a little more, so that one incident is one page. A late GPU
+        # explains a path whose members wait for it; slow links inside a node explain why the node is late.
+        expr="""
+label_replace(
+  (
+    max by (<job>) (job:nccl_quiet:seconds{evidence=~"spinning|idle|none"} > <pause>)
+    unless on (<job>)
+    job:nccl_dump_age:seconds < 1.3 * max_over_time(job:nccl_pause:seconds[1d])
+  ) ^ 0,
+  "state", "stalled", "", ""
+)
+or on (<job>)
+label_replace(max by (<job>) (job:nccl_quiet:seconds{evidence="gone"} > <pause>) ^ 0, "state", "gone", "", "")
+or on (<job>)
+label_replace(
+  (
+    topk by (<job>) (1,
+      (
+        1.5 * job:nccl_suspect:score and last_over_time(job:nccl_suspect:since[<3 dumps>])
+        or
+        job:nccl_suspect:score
+      )
+      unless (
+        job:nccl_suspect:score{suspect="network", <gpu>!=""}
+        and on (<job>) job:nccl_suspect:score{suspect="straggler"} >= 0.5
+      )
+      unless (
+        job:nccl_suspect:score{suspect="straggler"}
+        and on (<job>, <node>) job:nccl_suspect:score{suspect="nvlink"} >= 0.5
+      )
+      unless (
+        job:nccl_suspect:score{suspect="nvlink", <node>!=""}
+        and on (<job>) (
+          job:nccl_suspect:score{suspect="straggler"} >= 0.5
+          unless on (<job>, <node>) job:nccl_suspect:score{suspect="nvlink"}
+        )
+      )
+    ) >= 1
+  ) ^ 0 * job:nccl_suspect:depth,
+  "state", "degraded", "", ""
+)
+or on (<job>)
+label_replace(
+  0 * group by (<job>) (last_over_time(job:nccl_suspect:since[<10 dumps>])) and on (<job>) job:nccl_gpus:count,
+  "state", "recovering", "", ""
+)
+or on (<job>)
+label_replace(0 * (job:nccl_dump_age:seconds <= 4 * <dump> and on (<job>) peer:nccl_busbw_drop:ratio), "state", "healthy", "", "")
+or on (<job>)
+label_replace(0 * job:nccl_gpus:count, "state", "unknown", "", "")""",
+        unit=Unit.RATIO,
+        labels=("<job>", "state", *SUSPECT[1:]),
+        sources="Half of what opens a verdict keeps it open; 1.3 times the job's longest finished pause is no habit any more; PyTorch's heartbeat "
+        "monitor aborts after 480 s, so a page after four minutes still helps.",
+        group=GROUP,
+    ),
+    Signal(
+        name="job:nccl_suspect:since",
+        question="Since when does the evidence against each suspect convince?",
+        healthy="absent",
+        # The one rule that reads itself. It ends when half of the evidence is gone; while nothing can be judged, as in
+        # a checkpoint, it waits, and it ends with the job.
+        expr="""
+last_over_time(job:nccl_suspect:since[<3 dumps>]) and job:nccl_suspect:score > 0.5
+or
+last_over_time(job:nccl_suspect:since[<3 dumps>]) and on (<job>) job:nccl_dump_age:seconds > 2.5 * <dump>
+or
+(job:nccl_suspect:score >= 1) ^ 0 * time()""",
+        unit=Unit.TIMESTAMP,
+        labels=SUSPECT,
+        sources="Three dumps: a missed evaluation and a noisy dump do not end it.",
+        group=GROUP,
+    ),
+    Signal(
+        name="job:nccl_verdict:since",
+        question="Since when is each job in its state?",
+        healthy="absent",
+        expr="""
+max by (<job>) (job:nccl_suspect:since and ignoring (state) job:nccl_verdict:depth{state="degraded"})
+or on (<job>)
+(
+  last_over_time(job:nccl_progress:timestamp[1d])
+  and on (<job>) job:nccl_verdict:depth{state=~"stalled|gone"}
+)""",
+        unit=Unit.TIMESTAMP,
+        labels=("<job>",),
+        sources="A day, as everything that is remembered.",
+        group=GROUP,
+    ),
+)
+
+SINCE = (
+    '{{ range query "job:nccl_verdict:since" }}{{ if eq .Labels.<job_label> $labels.<job_label> }} since '
+    "{{ .Value | humanizeTimestamp }}{{ end }}{{ end }}"
+)
+_PLACE = "{{ with $labels.<node_label> }} of {{ . }}{{ end }}"
+
+ALERTS = (
+    Alert(
+        name="NcclJobDegraded",
+        kind="degradation",
+        signal="job:nccl_verdict:depth",
+        expr="""
+job:nccl_verdict:depth{state="degraded"} ^ 0
+* on (<job>) group_left (evidence)
+(job:training_throughput_loss:ratio > <threshold>)
+or on (<job>)
+label_replace(
+  job:nccl_verdict:depth{state="degraded"} > <blind> unless on (<job>) job:training_throughput_loss:ratio,
+  "evidence", "none", "", ""
+)""",
+        summary="Job {{ $labels.<job_label> }} is slowed down by its communication; suspect: {{ $labels.suspect }} "
+        "{{ $labels.transport }} {{ $labels.<node_label> }} {{ $labels.<gpu_label> }}",
+        description="""
+{{ if eq $labels.evidence "none" -}}
+Communication of job {{ $labels.<job_label> }} is {{ $value | humanizePercentage }} worse than it is used to; \
+there is no throughput evidence.
+{{- else -}}
+Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its throughput \
+(evidence: {{ $labels.evidence }}) while its communication is slow.
+{{- end }} Suspect: {{ $labels.suspect }}{{ with $labels.transport }}, transport {{ . }}{{ end }}\
+{{ with $labels.<node_label> }}, node {{ . }}{{ end }}{{ with $labels.<gpu_label> }}, {{ . }}{{ end }}"""
+        + f"{SINCE}."
+        + """ Look first at the verdict on the job board, then at the evidence beside it.""",
+        tiers={
+            Sensitivity.LOW: Tier(threshold=0.10, dumps=2, severity=Severity.CRITICAL, hold=10, extra={"blind": 0.20}),
+            Sensitivity.MEDIUM: Tier(
+                threshold=0.05, dumps=0, severity=Severity.CRITICAL, hold=10, extra={"blind": 0.15}
+            ),
+            Sensitivity.HIGH: Tier(threshold=0.04, dumps=0, severity=Severity.CRITICAL, hold=10, extra={"blind": 0.10}),
+        },
+        sources="NVIDIA's blog of 2026-05-07 calls -13 % (310 to 268 TFLOP/s/GPU) an incident, and its shorter dip cost "
+        "6 to 8 % for four to eight dumps. Without throughput evidence: a 13 % loss takes at "
+        "least 13.5 % off bus bandwidth when all communication is exposed and 24 % when half of it is.",
+        dashboard="job",
+        runbook=Runbook(
+            meaning="The job does less work per second than it is used to, and its communication is slow at the same "
+            "time. This is the page; its labels are the verdict: suspect, transport, node and GPU as far as they are known.",
+            look_first=(
+                "Job board: the verdict, since when, how deep, and the evidence beside it.",
+                "A node or a GPU is named: that host. Only a GPU number is named with a network: the rail of that number.",
+                "Fabric counters of the job's nodes.",
+            ),
+            tell_apart=COMMUNICATION,
+            act=(
+                "suspect network: find what the slow paths share: a rail, a switch, a placement group; follow NcclTransportDegraded.",
+                "suspect nvlink: follow NcclNvlinkDegraded; drain the node.",
+                "suspect straggler: follow NcclGpuLate or NcclNodeLate; drain the node that is late.",
+            ),
+        ),
+    ),
+    Alert(
+        name="NcclTransportDegraded",
+        kind="degradation",
+        signal="job:nccl_verdict:depth",
+        expr='job:nccl_verdict:depth{state="degraded", suspect="network"} > <threshold>',
+        summary="Job {{ $labels.<job_label> }}: {{ $labels.transport }} bandwidth is degraded; "
+        "suspect: {{ $labels.suspect }} {{ $labels.<gpu_label> }}",
+        description="The best bus bandwidth over {{ $labels.transport }} communicators of job {{ $labels.<job_label> }} is "
+        "{{ $value | humanizePercentage }} below what the job is used to"
+        "{{ with $labels.<gpu_label> }}, on the rail of {{ . }} alone{{ end }}" + f"{SINCE}. "
+        "Look first at the job board: which collectives fall, and does the other transport hold?",
+        tiers={
+            Sensitivity.MEDIUM: Tier(threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10),
+            Sensitivity.HIGH: Tier(threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10),
+        },
+        sources="The verdict has its own: effect and significance.",
+        dashboard="job",
+        runbook=Runbook(
+            meaning="The fastest member of a communicator, who waits for nobody, is slower than it used to be: the "
+            "path itself has become slower, not a rank. Overlapped communication may slow down without costing "
+            "throughput.",
+            look_first=(
+                "Job board, bandwidth by transport: mixed and network down with the domain flat is the network.",
+                "Job board, algorithm mix: a forced NCCL_ALGO or NCCL_PROTO shows as a change here.",
+                "Fabric counters of the job's nodes, for the time of the window.",
+            ),
+            tell_apart=COMMUNICATION,
+            act=(
+                "Find what the slow communicators share: a node, a rail (GPU number), a switch, a placement group.",
+                "Compare the suspect nodes with healthy ones by nccl-tests; drain those more than 20 % below.",
+            ),
+        ),
+    ),
+    Alert(
+        name="NcclGpuLate",
+        kind="outlier",
+        signal="job:nccl_verdict:depth",
+        expr='job:nccl_verdict:depth{state="degraded", suspect="straggler", <gpu>!=""} > <threshold>',
+        summary="Job {{ $labels.<job_label> }}: {{ $labels.<gpu_label> }} of {{ $labels.<node_label> }} arrives late.",
+        description="{{ $labels.<gpu_label> }} of {{ $labels.<node_label> }} is {{ $value | humanizePercentage }} later than it is "
+        "used to: it arrives last and the other GPUs of job {{ $labels.<job_label> }} wait for it" + f"{SINCE}. "
+        "Look first at the outlier board, then at clocks, XIDs and processes of that GPU.",
+        tiers={
+            Sensitivity.MEDIUM: Tier(threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10),
+            Sensitivity.HIGH: Tier(threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10),
+        },
+        sources="The verdict has its own: effect and significance.",
+        dashboard="outliers",
+        runbook=LATE,
+    ),
+    Alert(
+        name="NcclNodeLate",
+        kind="outlier",
+        signal="job:nccl_verdict:depth",
+        expr='job:nccl_verdict:depth{state="degraded", suspect="straggler", <gpu>=""} > <threshold>',
+        summary="Job {{ $labels.<job_label> }}: node {{ $labels.<node_label> }} arrives late.",
+        description="The GPUs of {{ $labels.<node_label> }} are {{ $value | humanizePercentage }} later than they are used to: "
+        "the node arrives last and job {{ $labels.<job_label> }} waits for it" + f"{SINCE}. Look first at the "
+        "outlier board, then at the host: CPU, storage, clocks, links inside the domain.",
+        tiers={
+            Sensitivity.MEDIUM: Tier(threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10),
+            Sensitivity.HIGH: Tier(threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10),
+        },
+        sources="The verdict has its own: effect and significance.",
+        dashboard="outliers",
+        runbook=LATE,
+    ),
+    Alert(
+        name="NcclNvlinkDegraded",
+        kind="degradation",
+        signal="job:nccl_verdict:depth",
+        expr='job:nccl_verdict:depth{state="degraded", suspect="nvlink"} > <threshold>',
+        summary="Job {{ $labels.<job_label> }}: links inside {{ $labels.<node_label> }} are degraded.",
+        description="Collectives within the domain run {{ $value | humanizePercentage }} slower"
+        + _PLACE.replace(" of ", " on ")
+        + " than job {{ $labels.<job_label> }} is used to"
+        + f"{SINCE}. Look first at the outlier board, then at "
+        "link error counters of that node.",
+        tiers={
+            Sensitivity.MEDIUM: Tier(threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10),
+            Sensitivity.HIGH: Tier(threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10),
+        },
+        sources="The verdict has its own: effect and significance.",
+        dashboard="outliers",
+        runbook=Runbook(
+            meaning="The links between the GPUs of one node are slower than they were, while those of the other nodes "
+            "are not. The node then also arrives late at collectives across nodes.",
+            look_first=(
+                "Outlier board, node comparison: is it one node, and since when?",
+                "nvidia-smi nvlink -e and -s on the node: replay, recovery and CRC counters, lanes that are down.",
+            ),
+            tell_apart=COMMUNICATION,
+            act=("Drain the node, run nccl-tests and p2pBandwidthLatencyTest inside it, compare with a healthy node.",),
+        ),
+    ),
+)
