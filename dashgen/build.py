@@ -195,8 +195,10 @@ def recording(site: Site) -> tuple[RuleGroup, ...]:
     for name, expr in signals(site).items():
         rule = RecordingRule(record=name, expr=expr)
         groups.setdefault(catalogue.SIGNAL_BY_NAME[name].group, []).append(rule)
+    # Prometheus looks back for five minutes: rarer evaluations would not see one another.
+    interval = min(site.dump_interval, 120.0)
     return tuple(
-        RuleGroup(name=name, interval=duration(catalogue.EVERY.get(name, 1) * site.dump_interval), rules=tuple(rules))
+        RuleGroup(name=name, interval=duration(catalogue.EVERY.get(name, 1) * interval), rules=tuple(rules))
         for name, rules in groups.items()
     )
 

@@ -202,6 +202,12 @@ class ExporterMetrics(_Section):
     enabled: bool = True
 
 
+class P2p(_Section):
+    """Inspector's Send and Recv; between nodes hardly any operation is read whole, so nothing rests on them."""
+
+    enabled: bool = False
+
+
 class Slurm(_Section):
     """A series per job that knows its state; soperator's names are the defaults."""
 
@@ -251,6 +257,7 @@ class Companions(_Section):
     hw_counters: HwCounters = HwCounters()
     host_network: HostNetwork = HostNetwork()
     switch_ports: SwitchPorts = SwitchPorts()
+    p2p: P2p = P2p()
     slurm: Slurm = Slurm()
     throughput: Throughput = Throughput()
 
@@ -322,6 +329,15 @@ SizeClass = Literal["small", "medium", "large"]
 Bandwidth = Annotated[float, Field(gt=0, lt=1e6, allow_inf_nan=False)]
 
 
+def _carried(site: Site) -> set[str]:
+    """Labels that some alert takes from its series, whatever the site calls its own."""
+    if not site.alert_labels and not any(override.labels for override in site.alerts.values()):
+        return set()
+    from dashgen.catalogue import ALERTS, SIGNAL_BY_NAME
+
+    return {label for alert in ALERTS for label in SIGNAL_BY_NAME[alert.signal].labels if not label.startswith("<")}
+
+
 class Site(_Section):
     """A site, as ``dashgen.yaml`` describes it. Raises UserError through ``load`` on any unknown or wrong key."""
 
@@ -361,7 +377,7 @@ class Site(_Section):
         for key in self.metrics:
             if key not in BY_KEY:
                 raise ValueError(f"metrics.{key}: no such metric; the keys are {', '.join(sorted(BY_KEY))}")
-        own = {self.labels.job, self.labels.node, self.labels.gpu, self.labels.cluster}
+        own = {self.labels.job, self.labels.node, self.labels.gpu, self.labels.cluster} | _carried(self)
         for where, labels in self._added_labels():
             for name in labels:
                 if name in own:

@@ -73,6 +73,7 @@ P2P_SIGNALS = (
         unit=Unit.GBPS,
         labels=("<job>", "transport", "p2p_operation", "size_class"),
         group=P2P_GROUP,
+        companion="p2p",
     ),
     Signal(
         name="job:nccl_p2p_exec:median",
@@ -82,5 +83,6 @@ P2P_SIGNALS = (
         unit=Unit.MICROSECONDS,
         labels=("<job>", "transport", "p2p_operation", "size_class"),
         group=P2P_GROUP,
+        companion="p2p",
     ),
 )

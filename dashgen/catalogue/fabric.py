@@ -32,7 +32,7 @@ class Counter:
     limit: float
 
 
-_WINDOW = "<10 dumps>"
+_WINDOW = "5m"
 _ANY = 1 / 600
 COUNTERS_OF_PORTS = (
     Counter(name="link_downed", key="ib_link_downed", companion="infiniband", limit=_ANY),
@@ -70,22 +70,14 @@ def _excess(each: Counter) -> str:
 
 
 # Labels that name the job and the node of a scrape target, to multiply series of node_exporter with.
-_OF_JOB = "on (<target>) group_left (<job>, <node>) (0 * node:nccl_job:info + 1)"
+_OF_JOB = "on (<target>) group_left (<job_label>, <node>) (topk by (<target>) (1, node:nccl_gpus:count) ^ 0)"
+
+_MTU = f"""max by (<job>, <node>, <instance>, device) (
+  (<net_mtu>{{device=~"<net_devices>"}} and on (<target>, device) <net_up> == 1)
+  * {_OF_JOB}
+)"""
 
 SIGNALS = (
-    Signal(
-        name="node:nccl_job:info",
-        question="For which job does each node work?",
-        healthy="one row for each node of a running job",
-        expr="""
-topk by (<target>) (1,
-  node:nccl_gpus:count
-  unless on (<job>) job:nccl_quiet:seconds{evidence="gone"}
-)""",
-        unit=Unit.COUNT,
-        labels=("<job>", "<node>", "<instance>"),
-        group=GROUP,
-    ),
     Signal(
         name="node:fabric_errors:rate",
         question="Which error counters rise on the ports of a job's nodes, and how fast?",
@@ -101,7 +93,7 @@ max by (<job>, <node>, <instance>, device, port, counter) (
         join="or",
         unit=Unit.PER_SECOND,
         labels=(*PORT, "counter"),
-        sources="Ten dumps, five minutes: the window of NVSentinel's limits.",
+        sources="Five minutes: the window of NVSentinel's limits, whatever the dump interval.",
         group=GROUP,
     ),
     Signal(
@@ -114,40 +106,23 @@ max by (<job>, <node>, <instance>, device, port) (
   (<ib_state> != 4)
   * {_OF_JOB}
 )
-and on (<target>, device, port)
-(
-  last_over_time(node:fabric_errors:rate{{counter="link_downed"}}[1h])
-  or
-  last_over_time(node:fabric_port_down:state[<4 dumps>])
-)""",
+and on (<target>, device, port) last_over_time(node:fabric_errors:rate{{counter="link_downed"}}[1d])""",
         unit=Unit.COUNT,
         labels=PORT,
-        sources="An hour in which a link went down; four dumps hold the state over a missed scrape.",
+        sources="A day since its link went down, as everything that is remembered.",
         group=GROUP,
         companion="infiniband",
-    ),
-    Signal(
-        name="node:network_mtu:bytes",
-        question="Which MTU do the interfaces of the job's nodes have?",
-        healthy="the same on all nodes of a job",
-        expr=f"""
-max by (<job>, <node>, <instance>, device) (
-  (<net_mtu>{{device=~"<net_devices>"}} and on (<target>, device) <net_up> == 1)
-  * {_OF_JOB}
-)""",
-        unit=Unit.BYTES,
-        labels=("<job>", "<node>", "<instance>", "device"),
-        group=GROUP,
-        companion="host_network",
     ),
     Signal(
         name="node:network_mtu_odd:bytes",
         question="Which interfaces have another MTU than the same interface of the job's other nodes?",
         healthy="absent",
-        expr="""
-node:network_mtu:bytes
+        expr=f"""
+{_MTU}
 != on (<job>, device) group_left ()
-quantile by (<job>, device) (0.5, node:network_mtu:bytes)""",
+quantile by (<job>, device) (0.5,
+  {_MTU.replace(chr(10), chr(10) + "  ")}
+)""",
         unit=Unit.BYTES,
         labels=("<job>", "<node>", "<instance>", "device"),
         group=GROUP,

@@ -70,15 +70,4 @@ and on (<job>) max by (<job>) (count_over_time(node:nccl_gpus:count[<3 dumps - 1
         sources="A day, as everything that is remembered; three dumps, as every verdict.",
         group=GROUP,
     ),
-    Signal(
-        name="job:nccl_collectives:rate",
-        question="How many collectives a second does the job complete?",
-        healthy="steady; zero for longer than a checkpoint is a stall",
-        expr="sum by (<job>) (rate(<collectives>{<selector>}[<3 dumps>]))",
-        unit=Unit.PER_SECOND,
-        labels=("<job>",),
-        sources="Three dumps: a rate over fewer is broken by one missed scrape.",
-        group="nccl-telemetry",
-        companion="counters",
-    ),
 )

@@ -42,24 +42,6 @@ SIGNALS = (
         group=GROUP,
     ),
     Signal(
-        name="job:nccl_domains:growth",
-        question="How many times as many NVLink domains as before do communicators of the same size stretch over?",
-        healthy="absent",
-        # Even the narrowest communicator of a size is now wider than once the widest was. So communicators of one size
-        # that come and go, as in evaluation, do not look like it.
-        expr=f"""
-max by (<job>) (
-  {_NARROWEST.replace(chr(10), chr(10) + "  ")}
-  / on (<job>, nranks)
-  min_over_time(job:nccl_domains:max[6h])
-) > 1""",
-        unit=Unit.COUNT,
-        labels=("<job>",),
-        sources="Four dumps: communicators that are used now and then are missing from single dumps; six hours as "
-        "the longest baseline.",
-        group=GROUP,
-    ),
-    Signal(
         name="job:nccl_algorithm_changed:count",
         question="For how many kinds of collectives has NCCL just switched to another algorithm?",
         healthy="absent; a change is shown for ten minutes",
@@ -67,31 +49,19 @@ max by (<job>) (
         # that share a bucket may use two algorithms side by side.
         expr=f"""
 count by (<job>, collective, algo_proto) (
-  (peer:nccl_busbw:best and count_over_time(peer:nccl_busbw:best[1h]) <= 20)
+  (peer:nccl_busbw:best and count_over_time(peer:nccl_busbw:best[<120 dumps>]) <= 20)
   and on ({_BUCKET}) (
-    count_over_time(peer:nccl_busbw:best[1h]) >= 10
+    count_over_time(peer:nccl_busbw:best[<120 dumps>]) >= 10
     unless
     last_over_time(peer:nccl_busbw:best[<4 dumps>])
   )
   unless on ({_BUCKET}) (
-    peer:nccl_busbw:best and count_over_time(peer:nccl_busbw:best[1h]) > 20
+    peer:nccl_busbw:best and count_over_time(peer:nccl_busbw:best[<120 dumps>]) > 20
   )
 )""",
         unit=Unit.COUNT,
         labels=("<job>", "collective", "algo_proto"),
         sources="Ten samples as before any verdict; twenty evaluations, ten minutes, is how long a change is news.",
-        group=GROUP,
-    ),
-    Signal(
-        name="job:nccl_series_budget:ratio",
-        question="How much of its budget of series does the job use?",
-        healthy="well below 1; growth without new GPUs is a label explosion",
-        expr="""
-job:nccl_series:count
-/ on (<job>) sum by (<job>) (node:nccl_gpus:count)
-/ <cardinality_budget>""",
-        unit=Unit.RATIO,
-        labels=("<job>",),
         group=GROUP,
     ),
 )
@@ -100,8 +70,15 @@ ALERTS = (
     Alert(
         name="NcclNvlinkDomainLost",
         kind="telemetry",
-        signal="job:nccl_domains:growth",
-        expr="job:nccl_domains:growth > <threshold>",
+        signal="job:nccl_domains:max",
+        # Even the narrowest communicator of a size is now wider than once the widest was. So communicators of one size
+        # that come and go, as in evaluation, do not look like it.
+        expr=f"""
+max by (<job>) (
+  {_NARROWEST.replace(chr(10), chr(10) + "  ")}
+  / on (<job>, nranks)
+  min_over_time(job:nccl_domains:max[6h])
+) > <threshold>""",
         summary="Job {{ $labels.<job_label> }}: communicators that fitted into fewer NVLink domains are split.",
         description="Communicators of job {{ $labels.<job_label> }} stretch over {{ $value | humanize }} times as many NVLink "
         "domains as communicators of the same size did before: what went over <fabric> now goes over the network. Look "
@@ -170,8 +147,8 @@ ALERTS = (
     Alert(
         name="NcclCardinalityHigh",
         kind="telemetry",
-        signal="job:nccl_series_budget:ratio",
-        expr="job:nccl_series_budget:ratio > <threshold>",
+        signal="job:nccl_series:count",
+        expr="job:nccl_series:count / on (<job>) job:nccl_gpus:count / <cardinality_budget> > <threshold>",
         summary="Job {{ $labels.<job_label> }} exposes more series than its GPUs are worth.",
         description="Job {{ $labels.<job_label> }} exposes {{ $value | humanizePercentage }} of its budget of <cardinality_budget> "
         "series for each GPU. Message sizes or communicator names that keep changing make new series with every dump. Look "

@@ -28,37 +28,20 @@ def _on_nodes(operation: str, by_host: str) -> str:
 )"""
 
 
-DCGM = (
-    Signal(
-        name="job:dcgm_gpu_util:max",
-        question="Does any GPU of the job's nodes run a kernel?",
-        healthy="near 100 while the job works; a hung collective spins and reads 100 as well",
-        expr=_on_nodes("max", "max by (<in><dcgm_host>) (<gpu_util>)"),
-        unit=Unit.PERCENT,
-        labels=("<job>",),
-        group=GROUP,
-        companion="dcgm",
-    ),
-    Signal(
-        name="job:dcgm_tensor_active:avg",
-        question="How busy are the tensor cores of the job's nodes?",
-        healthy="steady while the job works, about zero while a collective spins",
-        expr=_on_nodes("avg", "avg by (<in><dcgm_host>) (max by (<in><dcgm_host>, <dcgm_uuid>) (<tensor_active>))"),
-        unit=Unit.RATIO,
-        labels=("<job>",),
-        group=GROUP,
-        companion="dcgm",
-    ),
-    Signal(
-        name="job:dcgm_memory_used:max",
-        question="How much GPU memory, in MiB, do the job's nodes use at most?",
-        healthy="steady while the processes live; a dead process gives it back",
-        expr=_on_nodes("max", "max by (<in><dcgm_host>) (<memory_used>)"),
-        unit=Unit.COUNT,
-        labels=("<job>",),
-        group=GROUP,
-        companion="dcgm",
-    ),
+_UTILISATION = _on_nodes("max", "max by (<in><dcgm_host>) (<gpu_util>)").strip()
+_TENSOR_ACTIVE = _on_nodes(
+    "avg", "avg by (<in><dcgm_host>) (max by (<in><dcgm_host>, <dcgm_uuid>) (<tensor_active>))"
+).strip()
+
+MEMORY = Signal(
+    name="job:dcgm_memory_used:max",
+    question="How much GPU memory, in MiB, do the job's nodes use at most?",
+    healthy="steady while the processes live; a dead process gives it back",
+    expr=_on_nodes("max", "max by (<in><dcgm_host>) (<memory_used>)"),
+    unit=Unit.COUNT,
+    labels=("<job>",),
+    group=GROUP,
+    companion="dcgm",
 )
 
 _QUIET = "job:nccl_dump_age:seconds > 2.5 * <dump>"
@@ -77,6 +60,7 @@ label_replace(
 
 
 SIGNALS = (
+    MEMORY,
     Signal(
         name="job:nccl_quiet:seconds",
         question="How long has the job been quiet, and do its processes still live?",
@@ -87,8 +71,8 @@ SIGNALS = (
         expr="<branches>",
         branches=(
             ("slurm", _evidence("gone", f"{_QUIET}\nunless on (<job>) {_RUNNING}\nand on (<job>) {_KNOWN}\n< 6600")),
-            ("dcgm", _evidence("working", f"{_QUIET} and on (<job>) job:dcgm_tensor_active:avg > 0.05")),
-            ("dcgm", _evidence("spinning", f"{_QUIET} and on (<job>) job:dcgm_gpu_util:max > 90")),
+            ("dcgm", _evidence("working", f"{_QUIET} \nand on (<job>) {_TENSOR_ACTIVE} > 0.05")),
+            ("dcgm", _evidence("spinning", f"{_QUIET} \nand on (<job>) {_UTILISATION} > 90")),
             ("slurm", _evidence("idle", f"{_QUIET} and on (<job>) {_RUNNING}")),
             (
                 "throughput",
@@ -108,7 +92,7 @@ SIGNALS = (
                     f'{_QUIET} < 6600\nand on (<job>) last_over_time(job:training_throughput:current{{evidence="reported"}}[2h])',
                 ),
             ),
-            ("dcgm", _evidence("gone", f"{_QUIET} < 6600 and on (<job>) job:dcgm_gpu_util:max")),
+            ("dcgm", _evidence("gone", f"{_QUIET} < 6600 \nand on (<job>) {_UTILISATION}")),
             ("", _evidence("none", f"{_QUIET} < 6600")),
         ),
         unit=Unit.SECONDS,

@@ -48,7 +48,7 @@ LEARNED = learned(
     what="the throughput that a job is used to",
     unit=Unit.COUNT,
     labels=("<job>", "evidence"),
-)
+)[:2]
 
 SIGNALS = (
     Signal(

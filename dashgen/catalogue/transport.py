@@ -18,13 +18,12 @@ GROUP = "nccl-verdict"
 CLASSES = ("nvlink", "network", "mixed")
 PATH = ("<job>", "transport", "<node>", "<gpu>")
 
-SHAPES = (
-    Signal(
-        name="job:nccl_transport:info",
-        question="Which communicator shapes does the job use, and over which transport do they run?",
-        healthy="constant for the life of a job; n_nodes that rises means that a domain was split",
-        # Two labels are equal where a row made from one of them twice exists; `or on` keeps the first class found.
-        expr="""
+SHAPE = Signal(
+    name="job:nccl_transport:info",
+    question="Which communicator shapes does the job use, and over which transport do they run?",
+    healthy="constant for the life of a job; n_nodes that rises means that a domain was split",
+    # Two labels are equal where a row made from one of them twice exists; `or on` keeps the first class found.
+    expr="""
 label_replace(
   group by (<job>, n_nodes, nranks) (peer:nccl_busbw:best{n_nodes="1"}),
   "transport", "nvlink", "", ""
@@ -41,27 +40,9 @@ label_replace(
   group by (<job>, n_nodes, nranks) (peer:nccl_busbw:best{n_nodes!="1"}),
   "transport", "mixed", "", ""
 )""",
-        unit=Unit.BOOL,
-        labels=("<job>", "n_nodes", "nranks", "transport"),
-        group=GROUP,
-    ),
-    Signal(
-        name="job:nccl_siblings:info",
-        question="Over which transports does the job have several equal communicators that can be compared?",
-        healthy="constant for the life of a job",
-        # A communicator is alone where it has as many ranks as the job has GPUs. The largest number of the last hour
-        # counts: a node that goes dark for a moment does not change what the job is.
-        expr="""
-group by (<job>, transport) (
-  job:nccl_transport:info
-  unless on (<job>, nranks)
-  count_values by (<job>) ("nranks", max_over_time(job:nccl_gpus:count[1h]))
-)""",
-        unit=Unit.BOOL,
-        labels=("<job>", "transport"),
-        sources="An hour: longer than any node is dark while its job goes on.",
-        group=GROUP,
-    ),
+    unit=Unit.BOOL,
+    labels=("<job>", "n_nodes", "nranks", "transport"),
+    group=GROUP,
 )
 
 BEST = Signal(

@@ -22,9 +22,18 @@ _ALL = (
     "clamp_min(5 * max by (<job>, transport) (peer:nccl_busbw_noise:ratio), 0.08)",
 )
 # One path is slow among equal ones: by as much as it lies below the median one. Many paths are looked at, so more is asked.
+# A communicator is alone where it has as many ranks as the job has GPUs; the largest number of the last hour counts, because a
+# node that goes dark for a moment does not change what the job is.
 _ONE = (
     """(
-    topk by (<job>, transport) (1, peer:nccl_busbw_drop:ratio and on (<job>, transport) job:nccl_siblings:info)
+    topk by (<job>, transport) (1, 
+      peer:nccl_busbw_drop:ratio
+      and on (<job>, transport) (
+        job:nccl_transport:info
+        unless on (<job>, nranks)
+        count_values by (<job>) ("nranks", max_over_time(job:nccl_gpus:count[1h]))
+      )
+    )
     - on (<job>, transport) group_left ()
     quantile by (<job>, transport) (0.5, peer:nccl_busbw_drop:ratio)
   )""",
@@ -101,15 +110,10 @@ SIGNALS = (
 )
 * on (<job>) group_left ()
 (
-  1.5 * (
-    job:training_throughput_loss:ratio > 0.04
-    and
-    job:training_throughput_loss:ratio
-    > 2.5 * {remembered("job:training_throughput:spread")} / {remembered("job:training_throughput:usual")}
-  ) ^ 0
+  1.5 * (job:training_throughput_loss:ratio > 0.05) ^ 0
   or on (<job>)
   0.5 * (
-    1 - min_over_time(job:training_throughput:current[<3 dumps - 1s>]) / {remembered("job:training_throughput:usual")} < 0.04
+    1 - min_over_time(job:training_throughput:current[<3 dumps - 1s>]) / {remembered("job:training_throughput:usual")} < 0.05
   ) ^ 0
   or on (<job>)
   job:nccl_gpus:count ^ 0
@@ -117,7 +121,7 @@ SIGNALS = (
         unit=Unit.COUNT,
         labels=SUSPECT,
         sources="Effect and significance, as Greyhound (ATC'25), which keeps changes of 10 %: 8 % and five standard deviations; 12 % and six for "
-        "one path of many; a late GPU 10 % and four. 4 % is below the smallest published dip, which costs 6 %.",
+        "one path of many; a late GPU 10 % and four. 5 % is below the smallest published dip, which costs 6 %.",
         group=GROUP,
     ),
     Signal(
