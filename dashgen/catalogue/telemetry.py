@@ -8,7 +8,10 @@ from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, U
 GROUP = "nccl-telemetry"
 
 # The job of a node whose series are missing right now is known from a moment ago.
-_JOBS = "group by (<job>, <node>, <instance>) (last_over_time(node:nccl_gpus:count[<20 dumps>]))"
+_JOBS = """(
+  group by (<job>, <node>, <instance>) (last_over_time(node:nccl_gpus:count[1d]))
+  and on (<job>) job:nccl_gpus:count
+)"""
 
 SIGNALS = (
     Signal(
@@ -21,8 +24,8 @@ SIGNALS = (
 max by (<target>) (avg_over_time(<textfile_error>[<6 dumps>]) > 0)""",
         unit=Unit.RATIO,
         labels=("<job>", "<node>", "<instance>"),
-        sources="Six dumps: one torn file is chance (5 % of reads in a stress test), most of six are not; ten "
-        "minutes back for the job of a node that is missing.",
+        sources="Six dumps: one torn file is chance (5 % of reads in a stress test), most of six are not; a "
+        "day back for the job of a node that is missing.",
         group=GROUP,
         companion="textfile",
     ),
@@ -36,7 +39,7 @@ max by (<target>) (avg_over_time(<textfile_error>[<6 dumps>]) > 0)""",
 max by (<target>) (rate(<gathering_errors>{{cause="gathering"}}[<10 dumps>]) > 0)""",
         unit=Unit.PER_SECOND,
         labels=("<job>", "<node>", "<instance>"),
-        sources="Ten dumps: a rate needs several scrapes; ten minutes back for the job of a node that is missing.",
+        sources="Ten dumps: a rate needs several scrapes; a day back for the job of a node that is missing.",
         group=GROUP,
         companion="exporter_metrics",
     ),
@@ -63,14 +66,15 @@ unless on (<target>) count by (<target>) (node:nccl_gpus:count) > 1""",
         name="node:nccl_telemetry_lost:bool",
         question="Which nodes of a running job have gone dark?",
         healthy="absent",
-        # The job goes on reporting from other nodes, so it has not ended.
+        # The job goes on reporting from other nodes, so it has not ended, and no other node has taken the place.
         expr="""
-group by (<job>, <node>) (last_over_time(node:nccl_gpus:count[<20 dumps>]))
+group by (<job>, <node>) (last_over_time(node:nccl_gpus:count[1d]))
 unless group by (<job>, <node>) (node:nccl_gpus:count)
-and on (<job>) job:nccl_dump_age:seconds < 3 * <dump>""",
+and on (<job>) job:nccl_dump_age:seconds < 3 * <dump>
+and on (<job>) job:nccl_gpus:count < max_over_time(job:nccl_gpus:count[1d])""",
         unit=Unit.BOOL,
         labels=("<job>", "<node>"),
-        sources="Ten minutes: a node that is gone for longer belongs to the past of the job.",
+        sources="A day, as everything that is remembered.",
         group=GROUP,
     ),
     Signal(

@@ -26,7 +26,7 @@ _ALL = (
 # node that goes dark for a moment does not change what the job is.
 _ONE = (
     """(
-    topk by (<job>, transport) (1, 
+    topk by (<job>, transport) (1,
       peer:nccl_busbw_drop:ratio
       and on (<job>, transport) (
         job:nccl_transport:info
