@@ -65,12 +65,9 @@ _SEEN = """and on ({job}) (
 )"""
 
 
-def _pause(dump_interval: float) -> float:
-    """Seconds of silence that are a stall: four minutes, no fewer than 3.5 and no more than eight dumps.
-
-    Checkpoints take one to three minutes (companions of DCGM), PyTorch's heartbeat monitor aborts after eight.
-    """
-    return min(max(240.0, 3.5 * dump_interval), 8 * dump_interval)
+# Seconds of silence, after the last news that can have been seen, that are a stall: checkpoints take one to three minutes
+# (companions of DCGM), and PyTorch's heartbeat monitor aborts after eight.
+PAUSE = 180.0
 
 
 def words(site: Site) -> dict[str, str]:
@@ -79,6 +76,7 @@ def words(site: Site) -> dict[str, str]:
     # Jobs without an id share one: what is said of such a mixture would be said of nobody.
     known_job = f'{labels.job}!~"unknown|"'
     in_cluster = f'{labels.cluster}=~"$cluster",' if labels.cluster else ""
+    dump = site.dump_interval
     job = f"{labels.cluster}, {labels.job}" if labels.cluster else labels.job
     return {
         "job": job,
@@ -94,7 +92,8 @@ def words(site: Site) -> dict[str, str]:
         "target": f"{labels.cluster}, {labels.instance}" if labels.cluster else labels.instance,
         "host": f"{labels.cluster}, {labels.node}" if labels.cluster else labels.node,
         "seen": _SEEN.format(job=job, span=duration(3 * site.dump_interval)),
-        "pause": number(_pause(site.dump_interval)),
+        "pause": number(min(PAUSE, 6 * dump)),
+        "news": duration(min(max(2 * dump, 90.0), 3 * dump)),
         "peer": PEER,
         "clean": CLEAN,
         "large": LARGE,

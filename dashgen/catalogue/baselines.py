@@ -23,7 +23,7 @@ def learned(name: str, *, judged: str, what: str, unit: Unit, labels: tuple[str,
     six dumps ago: what is learned is what is judged.
     """
     healthy, usual, spread = f"{name}:healthy", f"{name}:usual", f"{name}:spread"
-    enough = f"count_over_time({healthy}[4h]) >= 20"
+    enough = f"count_over_time({healthy}[4h]) >= 10"
     return (
         Signal(
             name=healthy,
@@ -46,17 +46,20 @@ unless on (<job>) max_over_time(job:nccl_dump_age:seconds[<8 dumps>]) > 4 * <dum
             expr=f"quantile_over_time(0.5, {healthy}[4h]) and {enough}",
             unit=unit,
             labels=labels,
-            sources="Four hours hold two checkpoints of any habit; twenty samples, ten minutes, come before any verdict.",
+            sources="Four hours hold two checkpoints of any habit; ten samples, five minutes, come before any verdict.",
             group=USUAL_GROUP,
         ),
         Signal(
             name=spread,
             question=f"How far does the value stray from {what}?",
             healthy="small, and steady",
-            expr=f"(quantile_over_time(0.84, {healthy}[4h]) - quantile_over_time(0.16, {healthy}[4h])) / 2 and {enough}",
+            # The fewer samples there are, the less they know.
+            expr=f"""
+(quantile_over_time(0.84, {healthy}[4h]) - quantile_over_time(0.16, {healthy}[4h])) / 2
+* (1 + 10 / ({enough}))""",
             unit=unit,
             labels=labels,
-            sources="Between the 16th and the 84th percentile lie two standard deviations of normal noise, and no outlier counts.",
+            sources="Between the 16th and the 84th percentile lie two standard deviations of normal noise, and no outlier counts; ten samples tell half of what many do.",
             group=USUAL_GROUP,
         ),
     )

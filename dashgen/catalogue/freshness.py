@@ -19,13 +19,13 @@ SIGNALS = (
         # files are rewritten although nothing happens, and values disappear: both are no news.
         expr="""
 0 * max by (<job>) (
-  changes(<exec>{<clean>, <selector>}[<2 dumps>]) > 0
+  changes(<exec>{<clean>, <selector>}[<news>]) > 0
   or
-  changes(<p2p_exec>{<clean>, <selector>}[<2 dumps>]) > 0
+  changes(<p2p_exec>{<clean>, <selector>}[<news>]) > 0
 ) + time()""",
         unit=Unit.TIMESTAMP,
         labels=("<job>",),
-        sources="A dump may come a scrape late, hence changes over two.",
+        sources="A dump may come a scrape late, hence changes over two, and scrapes may be a minute apart, hence over 90 s.",
         group=GROUP,
     ),
     Signal(

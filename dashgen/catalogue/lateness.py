@@ -82,7 +82,7 @@ unless on (<job>) job:nccl_dump_age:seconds > 4 * <dump>""",
         name="gpu:nccl_lateness_noise:ratio",
         question="How far does the lateness of each GPU stray on its own?",
         healthy="a few percent; much more where ranks are late in turn, as with rotating sequence lengths",
-        # Its own past, but no less than that of the median GPU of the job; without a past, the careful guess of 5 %.
+        # Its own past, but no less than that of the median GPU of the job; without a past, that of ordinary jobs.
         expr=f"""
 clamp_min(
   (
@@ -95,7 +95,7 @@ clamp_min(
   + on (<job>) group_left ()
   quantile by (<job>) (0.5, {remembered("gpu:nccl_lateness:spread")})
   or
-  0 * gpu:nccl_lateness:ratio + 0.05,
+  0 * gpu:nccl_lateness:ratio + 0.025,
   0.01
 )
 and gpu:nccl_lateness:ratio""",

@@ -225,6 +225,18 @@ SINCE = (
 )
 _PLACE = "{{ with $labels.<node_label> }} of {{ . }}{{ end }}"
 
+_PAGES = {
+    Sensitivity.LOW: {"page": 0.10, "blind": 0.20},
+    Sensitivity.MEDIUM: {"page": 0.05, "blind": 0.15},
+    Sensitivity.HIGH: {"page": 0.04, "blind": 0.10},
+}
+# A loss that the page tells of is no ticket as well.
+_UNSEEN = """
+unless on (<job>) job:training_throughput_loss:ratio > <page>
+unless on (<job>) (
+  job:nccl_verdict:depth{state="degraded"} > <blind> unless on (<job>) job:training_throughput_loss:ratio
+)"""
+
 ALERTS = (
     Alert(
         name="NcclJobDegraded",
@@ -253,11 +265,27 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         + f"{SINCE}."
         + """ Look first at the verdict on the job board, then at the evidence beside it.""",
         tiers={
-            Sensitivity.LOW: Tier(threshold=0.10, dumps=2, severity=Severity.CRITICAL, hold=10, extra={"blind": 0.20}),
-            Sensitivity.MEDIUM: Tier(
-                threshold=0.05, dumps=0, severity=Severity.CRITICAL, hold=10, extra={"blind": 0.15}
+            Sensitivity.LOW: Tier(
+                threshold=_PAGES[Sensitivity.LOW]["page"],
+                dumps=2,
+                severity=Severity.CRITICAL,
+                hold=10,
+                extra=_PAGES[Sensitivity.LOW],
             ),
-            Sensitivity.HIGH: Tier(threshold=0.04, dumps=0, severity=Severity.CRITICAL, hold=10, extra={"blind": 0.10}),
+            Sensitivity.MEDIUM: Tier(
+                threshold=_PAGES[Sensitivity.MEDIUM]["page"],
+                dumps=0,
+                severity=Severity.CRITICAL,
+                hold=10,
+                extra=_PAGES[Sensitivity.MEDIUM],
+            ),
+            Sensitivity.HIGH: Tier(
+                threshold=_PAGES[Sensitivity.HIGH]["page"],
+                dumps=0,
+                severity=Severity.CRITICAL,
+                hold=10,
+                extra=_PAGES[Sensitivity.HIGH],
+            ),
         },
         sources="NVIDIA's blog of 2026-05-07 calls -13 % (310 to 268 TFLOP/s/GPU) an incident, and its shorter dip cost "
         "6 to 8 % for four to eight dumps. Without throughput evidence: a 13 % loss takes at "
@@ -283,7 +311,7 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         name="NcclTransportDegraded",
         kind="degradation",
         signal="job:nccl_verdict:depth",
-        expr='job:nccl_verdict:depth{state="degraded", suspect="network"} > <threshold>',
+        expr='job:nccl_verdict:depth{state="degraded", suspect="network"} > <threshold>' + _UNSEEN,
         summary="Job {{ $labels.<job_label> }}: {{ $labels.transport }} bandwidth is degraded; "
         "suspect: {{ $labels.suspect }} {{ $labels.<gpu_label> }}",
         description="The best bus bandwidth over {{ $labels.transport }} communicators of job {{ $labels.<job_label> }} is "
@@ -291,8 +319,12 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         "{{ with $labels.<gpu_label> }}, on the rail of {{ . }} alone{{ end }}" + f"{SINCE}. "
         "Look first at the job board: which collectives fall, and does the other transport hold?",
         tiers={
-            Sensitivity.MEDIUM: Tier(threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10),
-            Sensitivity.HIGH: Tier(threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10),
+            Sensitivity.MEDIUM: Tier(
+                threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.MEDIUM]
+            ),
+            Sensitivity.HIGH: Tier(
+                threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.HIGH]
+            ),
         },
         sources="The verdict has its own: effect and significance.",
         dashboard="job",
@@ -316,14 +348,18 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         name="NcclGpuLate",
         kind="outlier",
         signal="job:nccl_verdict:depth",
-        expr='job:nccl_verdict:depth{state="degraded", suspect="straggler", <gpu>!=""} > <threshold>',
+        expr='job:nccl_verdict:depth{state="degraded", suspect="straggler", <gpu>!=""} > <threshold>' + _UNSEEN,
         summary="Job {{ $labels.<job_label> }}: {{ $labels.<gpu_label> }} of {{ $labels.<node_label> }} arrives late.",
         description="{{ $labels.<gpu_label> }} of {{ $labels.<node_label> }} is {{ $value | humanizePercentage }} later than it is "
         "used to: it arrives last and the other GPUs of job {{ $labels.<job_label> }} wait for it" + f"{SINCE}. "
         "Look first at the outlier board, then at clocks, XIDs and processes of that GPU.",
         tiers={
-            Sensitivity.MEDIUM: Tier(threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10),
-            Sensitivity.HIGH: Tier(threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10),
+            Sensitivity.MEDIUM: Tier(
+                threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.MEDIUM]
+            ),
+            Sensitivity.HIGH: Tier(
+                threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.HIGH]
+            ),
         },
         sources="The verdict has its own: effect and significance.",
         dashboard="outliers",
@@ -333,14 +369,18 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         name="NcclNodeLate",
         kind="outlier",
         signal="job:nccl_verdict:depth",
-        expr='job:nccl_verdict:depth{state="degraded", suspect="straggler", <gpu>=""} > <threshold>',
+        expr='job:nccl_verdict:depth{state="degraded", suspect="straggler", <gpu>=""} > <threshold>' + _UNSEEN,
         summary="Job {{ $labels.<job_label> }}: node {{ $labels.<node_label> }} arrives late.",
         description="The GPUs of {{ $labels.<node_label> }} are {{ $value | humanizePercentage }} later than they are used to: "
         "the node arrives last and job {{ $labels.<job_label> }} waits for it" + f"{SINCE}. Look first at the "
         "outlier board, then at the host: CPU, storage, clocks, links inside the domain.",
         tiers={
-            Sensitivity.MEDIUM: Tier(threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10),
-            Sensitivity.HIGH: Tier(threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10),
+            Sensitivity.MEDIUM: Tier(
+                threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.MEDIUM]
+            ),
+            Sensitivity.HIGH: Tier(
+                threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.HIGH]
+            ),
         },
         sources="The verdict has its own: effect and significance.",
         dashboard="outliers",
@@ -350,7 +390,7 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         name="NcclNvlinkDegraded",
         kind="degradation",
         signal="job:nccl_verdict:depth",
-        expr='job:nccl_verdict:depth{state="degraded", suspect="nvlink"} > <threshold>',
+        expr='job:nccl_verdict:depth{state="degraded", suspect="nvlink"} > <threshold>' + _UNSEEN,
         summary="Job {{ $labels.<job_label> }}: links inside {{ $labels.<node_label> }} are degraded.",
         description="Collectives within the domain run {{ $value | humanizePercentage }} slower"
         + _PLACE.replace(" of ", " on ")
@@ -358,8 +398,12 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         + f"{SINCE}. Look first at the outlier board, then at "
         "link error counters of that node.",
         tiers={
-            Sensitivity.MEDIUM: Tier(threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10),
-            Sensitivity.HIGH: Tier(threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10),
+            Sensitivity.MEDIUM: Tier(
+                threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.MEDIUM]
+            ),
+            Sensitivity.HIGH: Tier(
+                threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.HIGH]
+            ),
         },
         sources="The verdict has its own: effect and significance.",
         dashboard="outliers",
