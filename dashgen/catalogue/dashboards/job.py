@@ -74,7 +74,7 @@ def _verdict(sensitivity: Sensitivity) -> Row:
                 instant=True,
                 also=(
                     Query(expr=since("<of_job>"), instant=True),
-                    Query(expr="job:training_throughput_loss:ratio{<of_job>}", instant=True),
+                    Query(expr="max by (<job>) (job:training_throughput_loss:ratio{<of_job>})", instant=True),
                 ),
                 healthy="state healthy, no suspect",
                 bad="a suspect. Straggler: open the rank outliers; network or nvlink: open the fabric. Stalled: collect "
@@ -86,7 +86,6 @@ def _verdict(sensitivity: Sensitivity) -> Row:
                     "Value #A": "Depth",
                     "Value #B": "Since",
                     "Value #C": "Throughput lost",
-                    "evidence": "Loss seen in",
                 },
                 column_units={"Value #A": Unit.RATIO, "Value #B": Unit.TIMESTAMP},
                 steps=steps("NcclJobDegraded", sensitivity),
