@@ -44,7 +44,7 @@ class Unit(StrEnum):
     PER_SECOND = "ops"
     BYTES = "bytes"
     BYTES_PER_SECOND = "Bps"
-    TIMESTAMP = "dateTimeFromNow"
+    TIMESTAMP = "dateTimeAsIso"  # of milliseconds
     TFLOPS = "tflops"
     BOOL = "bool_on_off"
 

@@ -221,7 +221,10 @@ def _bar_gauge(panel: Panel, style: Style) -> tuple[core.Panel, Json]:
 def _state_timeline(panel: Panel, style: Style) -> tuple[core.Panel, Json]:
     raw = core.StateTimeline(**_common(panel, style), fillOpacity=80, showValue="auto", tooltipMode="single")
     custom = {"spanNulls": style.span_nulls_ms}
-    return raw, {"fieldConfig": {"defaults": _defaults(panel, custom)}}
+    # Colours come from the states. Coloured by thresholds, Grafana would merge values by threshold and show neither
+    # the word nor the colour of a state (grafana/grafana#71804).
+    colour = {"mode": "fixed", "fixedColor": PALETTE["neutral"]}
+    return raw, {"fieldConfig": {"defaults": {**_defaults(panel, custom), "color": colour}}}
 
 
 def _heatmap(panel: Panel, style: Style) -> tuple[core.Panel, Json]:

@@ -30,7 +30,7 @@ SITES: dict[str, dict[str, Any]] = {
     "defaults": {},
     "everything": {
         "companions": {
-            **{name: {"enabled": True} for name in ("slurm", "switch_ports", "clock_events")},
+            **{name: {"enabled": True} for name in ("slurm", "switch_ports", "clock_events", "p2p")},
             "throughput": {"preset": "megatron-otel"},
         },
         "acceptance": {"AllReduce": {"mixed": {"large": 300}}},
@@ -60,6 +60,11 @@ SITES: dict[str, dict[str, Any]] = {
 # A browser window of 1080p keeps about 840 pixels below the bars of browser, Grafana and variables; a grid unit and
 # its gap are 38 of them.
 FIRST_SCREEN = 22
+STATE_COLOURS = {
+    **{"healthy": "ok", "stalled": "bad", "recovering": "info", "gone": "neutral", "unknown": "neutral"},
+    **{"network": "network", "nvlink": "nvlink", "straggler": "warn"},
+    **{"active": "ok", "down": "bad", "initialising": "warn", "armed": "warn"},
+}
 MOST_PANELS = 30
 
 
@@ -160,11 +165,12 @@ def test_throughput_is_shown_in_the_unit_that_the_site_gives_it() -> None:
         if item["id"] == "unit"
     }
     assert units_of["/\\breported\\b/"] == "tokens/s"
-    assert units_of["/\\btensor\\b/"] == "percentunit"
+    assert units_of["/\\bcollectives\\b/"] == "ops"
 
 
 def test_a_board_that_could_show_nothing_is_not_there() -> None:
-    assert set(made("defaults")) == {"fleet", "job", "outliers", "p2p", "fabric", "telemetry"}
+    assert set(made("defaults")) == {"fleet", "job", "outliers", "fabric", "telemetry"}
+    assert set(made("everything")) == set(made("defaults")) | {"p2p"}
     assert set(made("bare")) == set(made("defaults")) - {"fabric"}
 
 
@@ -191,7 +197,7 @@ def test_a_description_asks_and_says_what_good_and_bad_look_like(site: str, slug
 
 
 @on_every_board
-def test_a_transport_and_a_state_have_one_colour_everywhere(site: str, slug: str) -> None:
+def test_a_transport_a_cause_and_a_state_have_one_colour_everywhere(site: str, slug: str) -> None:
     for panel in drawn(made(site)[slug]):
         for rule in panel["fieldConfig"]["overrides"]:
             for name in ("nvlink", "network", "mixed"):
@@ -199,11 +205,10 @@ def test_a_transport_and_a_state_have_one_colour_everywhere(site: str, slug: str
                     assert rule["properties"][0]["value"]["fixedColor"] == grafana.PALETTE[name]
         for mapping in panel["fieldConfig"]["defaults"]["mappings"]:
             for state in mapping["options"].values():
-                role = {"healthy": "ok", "active": "ok", "degraded": "bad", "down": "bad"}.get(state["text"], "warn")
-                assert state["color"] == grafana.PALETTE[role], state["text"]
+                assert state["color"] == grafana.PALETTE[STATE_COLOURS[state["text"]]], state["text"]
 
 
-@pytest.mark.parametrize("slug", ["fleet", "job", "outliers"])
+@pytest.mark.parametrize("slug", ["fleet", "job", "telemetry"])
 def test_thresholds_in_panels_are_those_of_the_sensitivity(slug: str) -> None:
     low, high = (
         json.dumps(build.bundle(config.site({"sensitivity": each}, "test"), ()).dashboards[slug], sort_keys=True)
@@ -302,6 +307,8 @@ def test_without_the_address_of_grafana_alerts_have_no_links() -> None:
 # On a real Prometheus.
 
 NOW = 1_773_930_000.0
+VERDICT = "job:nccl_verdict:depth"
+TIMELINE = "State and cause by job"
 
 
 def moment(name: str, value: float, ago: float = 0.0, lasts: float = 300.0, **labels: str) -> Series:
@@ -331,36 +338,159 @@ def jobs(found: list[Series]) -> set[str]:
     return {dict(one.labels)["slurm_job_id"] for one in found}
 
 
+def verdict(job: str, state: str, value: float = 0.0, ago: float = 0.0, lasts: float = 300.0, **labels: str) -> Series:
+    """What the rules record of a job's state."""
+    return moment(VERDICT, value, ago, lasts, slurm_job_id=job, state=state, **labels)
+
+
+NETWORK = {"suspect": "network", "transport": "mixed"}
+LATE = {"suspect": "straggler", "node": "n3", "gpu": "GPU5"}
+
+
 def test_the_fleet_lists_jobs_that_are_hurt_or_just_were_with_their_last_suspect(tmp_path: Path) -> None:
-    cause = {"transport": "mixed", "suspect": "network"}
     data = [
-        moment("job:nccl_cause:depth", 0.2, slurm_job_id="now", **cause),
-        moment(
-            "job:nccl_cause:depth", 0.2, ago=300, lasts=60, slurm_job_id="now", transport="mixed", suspect="unknown"
-        ),
-        moment("job:nccl_cause:depth", 0.3, ago=900, slurm_job_id="just", **cause),
-        moment("job:nccl_cause:depth", 0.4, ago=7200, slurm_job_id="long-ago", **cause),
-        moment("job:nccl_quiet:seconds", 400, slurm_job_id="hung", evidence="spinning"),
-        moment("job:nccl_quiet:seconds", 400, slurm_job_id="left-behind", evidence="gone"),
+        verdict("now", "degraded", 0.2, **NETWORK),
+        verdict("now", "degraded", 0.3, ago=330, lasts=60, **LATE),
+        verdict("just", "healthy", lasts=900),
+        verdict("just", "degraded", 0.3, ago=930, **LATE),
+        verdict("just", "degraded", 0.5, ago=1260, **NETWORK),
+        verdict("long-ago", "healthy", lasts=6000),
+        verdict("long-ago", "degraded", 0.4, ago=7200, **NETWORK),
+        verdict("hung", "stalled", 1),
+        verdict("left-behind", "gone", 1),
+        verdict("fine", "healthy"),
+        *(moment("job:nccl_verdict:since", NOW - 240, slurm_job_id=job) for job in ("now", "hung", "left-behind")),
         *(moment("job:nccl_gpus:count", 8, slurm_job_id=job) for job in ("now", "just", "hung", "fine")),
+        *(
+            moment("job:training_throughput_loss:ratio", 0.1, slurm_job_id=job, evidence="reported")
+            for job in ("now", "just", "fine")
+        ),
     ]
-    lost, _, quiet, gpus = ask(made("defaults")["fleet"], "Hurt jobs, worst first", data, tmp_path)
-    assert [dict(one.labels)["suspect"] for one in lost] == ["network", "network"]
+    rows, since, lost, gpus = ask(made("defaults")["fleet"], "Hurt jobs, worst first", data, tmp_path)
+    said = {dict(one.labels)["slurm_job_id"]: (dict(one.labels), one.values[-1]) for one in rows}
+    assert len(rows) == len(said) == 3
+    for job, state, suspect, depth in (
+        ("now", "degraded", NETWORK, 0.2),
+        ("just", "healthy", LATE, 0.0),
+        ("hung", "stalled", {}, 1.0),
+    ):
+        labels = {name: value for name, value in said[job][0].items() if name != "__name__"}
+        assert labels == {"slurm_job_id": job, "state": state, **suspect}
+        assert said[job][1] == depth
+    assert {dict(one.labels)["slurm_job_id"]: one.values[-1] for one in since} == dict.fromkeys(
+        ("now", "hung"), (NOW - 240) * 1000
+    )
     assert jobs(lost) == {"now", "just"}
-    assert jobs(quiet) == {"hung"}
     assert jobs(gpus) == {"now", "just", "hung"}
 
 
 def test_the_timeline_of_the_fleet_has_a_line_for_each_job_that_was_hurt_and_no_other(tmp_path: Path) -> None:
     data = [
-        moment("job:nccl_degraded:bool", 1, ago=3600, slurm_job_id="slow", transport="mixed"),
-        moment("job:nccl_degraded:bool", 0, lasts=7200, slurm_job_id="slow", transport="nvlink"),
-        moment("job:nccl_degraded:bool", 0, lasts=7200, slurm_job_id="fine", transport="mixed"),
-        moment("job:nccl_quiet:seconds", 400, ago=1800, slurm_job_id="hung", evidence="none"),
+        verdict("slow", "unknown", ago=7200),
+        verdict("slow", "degraded", 0.0, ago=3600, **NETWORK),
+        verdict("slow", "recovering", ago=3270, lasts=270),
+        verdict("slow", "healthy", lasts=2700),
+        verdict("late", "degraded", 0.2, **LATE),
+        verdict("links", "degraded", 0.2, suspect="nvlink", transport="nvlink", node="n1"),
+        verdict("hung", "stalled", 1, ago=1800),
+        verdict("hung", "gone", 1, ago=1200),
+        verdict("fine", "healthy", lasts=7200),
     ]
-    (found,) = ask(made("defaults")["fleet"], "Jobs degraded or quiet", data, tmp_path)
-    states = {dict(one.labels)["slurm_job_id"]: set(one.values.tolist()) for one in found}
-    assert states == {"slow": {0.0, 1.0}, "hung": {2.0}}
+    panel = next(each for each in drawn(made("defaults")["fleet"]) if each["title"] == TIMELINE)
+    (mapping,) = panel["fieldConfig"]["defaults"]["mappings"]
+    (found,) = ask(made("defaults")["fleet"], TIMELINE, data, tmp_path)
+    states = {
+        dict(one.labels)["slurm_job_id"]: {mapping["options"][str(int(value))]["text"] for value in one.values}
+        for one in found
+    }
+    assert len(found) == len(states)
+    assert states == {
+        "slow": {"unknown", "network", "recovering", "healthy"},
+        "late": {"straggler"},
+        "links": {"nvlink"},
+        "hung": {"stalled", "gone"},
+    }
+
+
+def test_the_timeline_of_a_job_has_a_line_for_each_suspect_beside_that_of_the_job(tmp_path: Path) -> None:
+    data = [
+        verdict("7", "healthy", ago=3000),
+        verdict("7", "degraded", 0.3, ago=2400, **NETWORK),
+        verdict("7", "degraded", 0.2, ago=600, **LATE),
+        verdict("8", "stalled", 1),
+    ]
+    whole, suspects = ask(made("defaults")["job"], "State and cause", data, tmp_path)
+    assert [set(one.values.tolist()) for one in whole] == [{0.0, 1.0, 3.0}]
+    assert {dict(one.labels)["suspect"]: set(one.values.tolist()) for one in suspects} == {
+        "network": {1.0},
+        "straggler": {3.0},
+    }
+
+
+def test_states_are_shown_by_their_own_word_and_colour() -> None:
+    found = 0
+    for site in SITES:
+        for board in made(site).values():
+            for panel in drawn(board):
+                if panel["type"] == "state-timeline":
+                    found += 1
+                    # grafana/grafana#71804: thresholds would take the place of the states.
+                    assert panel["fieldConfig"]["defaults"]["color"]["mode"] == "fixed", panel["title"]
+                    assert panel["options"]["mergeValues"] is True
+    assert found >= 2 * len(SITES)
+
+
+COUNTS = {"Jobs": 4, "Degraded": 1, "Stalled": 0, "Recovering": 0, "Gone": 1, "Unknown": 1, "Alerts firing": 0}
+
+
+@pytest.mark.parametrize("title", [*COUNTS, "GPUs of hurt jobs"])
+def test_a_fleet_without_telemetry_is_not_a_healthy_one(title: str, tmp_path: Path) -> None:
+    data = [
+        verdict("a", "degraded", 0.2, **NETWORK),
+        verdict("b", "healthy"),
+        verdict("c", "gone", 1),
+        verdict("d", "unknown"),
+        moment("job:nccl_gpus:count", 8, slurm_job_id="a"),
+    ]
+    ((known,),) = ask(made("defaults")["fleet"], title, data, tmp_path / "known")
+    assert known.values[-1] == (COUNTS | {"GPUs of hurt jobs": 8})[title]
+    other = [moment("up", 1, job="node")]
+    assert ask(made("defaults")["fleet"], title, other, tmp_path / "nothing") == [[]]
+
+
+@on_every_board
+def test_no_number_takes_silence_for_zero_and_what_nobody_knows_is_grey(site: str, slug: str) -> None:
+    for panel in drawn(made(site)[slug]):
+        assert not any("vector(0)" in target["expr"] for target in panel["targets"]), panel["title"]
+        steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
+        if panel["type"] == "stat":
+            assert panel["fieldConfig"]["defaults"]["noValue"] == "no data"
+            assert steps[0]["color"] in (grafana.PALETTE["neutral"], grafana.PALETTE["info"]), panel["title"]
+
+
+RECORDED = re.compile(r"\b(?:job|gpu|node|peer):[a-z0-9_]+:[a-z]+")
+# What the verdict is made of, and what tells how old or how much of it there is.
+EVIDENCE = {
+    *("job:nccl_verdict:depth", "job:nccl_verdict:since", "job:nccl_suspect:depth", "job:nccl_suspect:score"),
+    *("peer:nccl_busbw_drop:ratio", "peer:nccl_busbw_noise:ratio"),
+    *("gpu:nccl_lateness:ratio", "gpu:nccl_lateness_excess:ratio", "gpu:nccl_lateness_noise:ratio"),
+    *("job:training_throughput:current", "job:training_throughput:usual", "job:training_throughput_loss:ratio"),
+    *("job:nccl_quiet:seconds", "job:nccl_pause:seconds", "job:nccl_dump_age:seconds"),
+    *("job:nccl_gpus:count", "node:nccl_gpus:count"),
+}
+
+
+@pytest.mark.parametrize("slug", ["fleet", "job", "outliers"])
+def test_what_is_shown_first_of_a_board_is_the_verdict_and_the_evidence_that_it_used(slug: str) -> None:
+    board = made("defaults")[slug]
+    first = []
+    for panel in board["panels"][1:]:
+        if panel["type"] == "row":
+            break
+        first.append(panel)
+    read = {name for panel in first for target in panel["targets"] for name in RECORDED.findall(target["expr"])}
+    assert VERDICT in read
+    assert read <= EVIDENCE
 
 
 def test_the_usual_line_of_a_job_is_the_same_everywhere_and_leaves_degradation_out(tmp_path: Path) -> None:
@@ -372,7 +502,7 @@ def test_the_usual_line_of_a_job_is_the_same_everywhere_and_leaves_degradation_o
             np.arange(NOW - 10_800, NOW + 1, 30.0),
             np.where(np.arange(361) < 100, 100.0, 50.0),
         ),
-        moment("job:nccl_degraded:bool", 1, lasts=7800, slurm_job_id="7", transport="mixed"),
+        verdict("7", "degraded", 0.5, lasts=7800, **NETWORK),
     ]
     title = "Bandwidth across domains, several ranks per node (mixed)"
     current, usual = ask(made("defaults")["job"], title, data, tmp_path)
@@ -400,6 +530,6 @@ def test_the_stage_between_a_long_send_and_a_long_receive_is_seen_node_by_node(t
         for node, operation, value in (("a", "Send", 900), ("b", "Send", 100), ("b", "Recv", 90), ("c", "Recv", 950))
         for gpu in range(3)
     ]
-    receives, sends = ask(made("defaults")["p2p"], "Pipeline stages, now", data, tmp_path)
+    receives, sends = ask(made("everything")["p2p"], "Pipeline stages, now", data, tmp_path)
     assert {dict(one.labels)["node"]: one.values[-1] for one in receives} == {"b": 90, "c": 950}
     assert {dict(one.labels)["node"]: one.values[-1] for one in sends} == {"a": 900, "b": 100}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 Ladder = tuple[tuple[float, str], ...]
 
@@ -80,10 +81,12 @@ _WORDS = {
     "bool_yes_no": ("No", "Yes"),
 }
 
+_MOMENT = "dateTimeAsIso"
+
 
 def known(unit: str) -> bool:
     """Whether a unit is written as Grafana writes it; any other stands behind the number by its name."""
-    return unit in _UNITS or unit in _WORDS or unit.startswith(("suffix:", "prefix:"))
+    return unit in _UNITS or unit in _WORDS or unit == _MOMENT or unit.startswith(("suffix:", "prefix:"))
 
 
 def scale(unit: str, largest: float) -> Scale:
@@ -112,8 +115,18 @@ def written(value: float, unit: str, decimals: int | None = None) -> str:
         return "+Inf" if value > 0 else "-Inf"
     if unit in _WORDS:
         return _WORDS[unit][value != 0]
+    if unit == _MOMENT:
+        return _moment(value)
     chosen = scale(unit, value)
     return f"{chosen.prefix}{_digits(value * chosen.factor, decimals)}{chosen.suffix}"
+
+
+def _moment(milliseconds: float) -> str:
+    """A moment in UTC, as a preview shows all of them; a number that is none stays a number."""
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return _digits(milliseconds, None)
 
 
 def _digits(value: float, decimals: int | None) -> str:

@@ -35,16 +35,19 @@ def _exporter(
     companion: str,
     *queries: tuple[str, str],
     unit: Unit = Unit.PER_SECOND,
+    also: tuple[Query, ...] = (),
     **more: object,
 ) -> Panel:
-    """A panel of node_exporter's series: pairs of PromQL, in which ``HERE`` confines a selector, and legend."""
+    """A panel of node_exporter's series: pairs of PromQL, in which ``HERE`` confines a selector, and legend; ``also`` are
+    queries of recorded series beside them."""
     return Panel(
         title=title,
         description=description,
         type=more.pop("type", "timeseries"),  # type: ignore[arg-type]
         unit=unit,
-        queries=tuple(
-            Query(expr=f"({expr.replace('HERE', _HERE)})\n{_NAMED}", legend=legend) for expr, legend in queries
+        queries=(
+            *(Query(expr=f"({expr.replace('HERE', _HERE)})\n{_NAMED}", legend=legend) for expr, legend in queries),
+            *also,
         ),
         companion=companion,
         **{"width": 8, "height": 7, "interval": _POINTS, **more},  # type: ignore[arg-type]
@@ -244,15 +247,21 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                 title="Host network (node_exporter, netclass and netstat)",
                 collapsed=True,
                 panels=(
-                    answers(
-                        "node:network_mtu:bytes",
-                        title="MTU by node and interface",
-                        query='@{<node_label>=~"$node", <of_job>}',
-                        legend="{{<node_label>}} {{device}}",
-                        bad="one node on another line than its peers: works on two nodes, fails on eight",
-                        width=8,
-                        height=7,
+                    _exporter(
+                        "MTU by node and interface",
+                        "Do all nodes agree about the largest packet? An interface that differs from its peers has a second line. "
+                        "Healthy: one value an interface. Bad: one node on another line than its peers: works on two nodes, fails "
+                        "on eight.",
+                        "host_network",
+                        ('<net_mtu>{device=~"<net_devices>", HERE}', "{{<node_label>}} {{device}}"),
+                        unit=Unit.BYTES,
                         minimum=0.0,
+                        also=(
+                            Query(
+                                expr='node:network_mtu_odd:bytes{<node_label>=~"$node", <of_job>}',
+                                legend="unlike its peers: {{<node_label>}} {{device}}",
+                            ),
+                        ),
                     ),
                     _exporter(
                         "TCP retransmits by node",

@@ -4,26 +4,33 @@
 from __future__ import annotations
 
 from dashgen.catalogue.dashboards.parts import (
+    FLEET,
     LINE_TO_JOB,
-    QUIET,
+    STATES,
     TO_JOB,
-    WINDOW_STATES,
+    VERDICT,
+    WHAT,
     answers,
     count,
     number,
+    since,
+    state,
     steps,
-    threshold,
 )
 from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit
 
-_QUIET = 'job:nccl_quiet:seconds{evidence!="gone", <in_cluster>}'
-_STALLED = f"(last_over_time({_QUIET}[<2 dumps>] @ end()) {QUIET})"
 _FIRING = 'ALERTS{alertname=~"Nccl.+", alertstate="firing", severity!="info", <in_cluster>}'
+_JOBS = f"{VERDICT}{{<in_cluster>}}"
+_HURT = f'{VERDICT}{{state=~"degraded|stalled", <in_cluster>}}'
+# The last verdict against each job within half an hour of the shown time.
+_LAST = f"topk by (<job>) (1, max_over_time(timestamp({_HURT})[<60 dumps>:<1 dumps>]))"
+# A whole transport, not one of its paths.
+_WHOLE = 'suspect=~"network|nvlink", <node_label>="", <gpu_label>="", <in_cluster>'
 
 
-def _lately(series: str) -> str:
-    """The label set that was there most often within the last half hour of the shown time, one a job."""
-    return f"topk by (<job>) (1, count_over_time({series}{{<in_cluster>}}[<60 dumps>] @ end()))"
+def _in(word: str) -> str:
+    """How many jobs are in a state."""
+    return f'count({VERDICT}{{state="{word}", <in_cluster>}})'
 
 
 def _now(sensitivity: Sensitivity) -> Row:
@@ -31,104 +38,144 @@ def _now(sensitivity: Sensitivity) -> Row:
         title="Now",
         panels=(
             number(
-                "Jobs reporting",
-                "count(job:nccl_quiet:seconds{<in_cluster>} < 3600)",
-                "How many jobs have reported communication within the last hour? Healthy: the number of running jobs with "
-                "Inspector. Bad: fewer than the scheduler runs.",
+                "Jobs",
+                f"count({_JOBS})",
+                "How many jobs does Inspector report? Healthy: the number of running jobs with Inspector. Bad: fewer than "
+                "the scheduler runs, or no data at all: then nobody watches.",
+                width=3,
             ),
             count(
-                "Jobs degraded",
-                "count(max by (<job>) (job:nccl_degraded:bool{<in_cluster>}) == 1)",
-                "How many jobs are inside a degradation window? Healthy: 0. Bad: 1 is a job to look at, many at once point "
-                "to the fabric.",
+                "Degraded",
+                _in("degraded"),
+                "How many jobs are slowed down by their communication? Healthy: 0. Bad: 1 is a job to look at, many at once "
+                "point to the fabric.",
+                of=_JOBS,
+                width=3,
             ),
             count(
-                "Jobs quiet",
-                f"count({_QUIET} {QUIET})",
-                "How many jobs have not communicated for eight dump intervals although they seem to live? Healthy: 0. Bad: "
-                "1 or more for longer than a checkpoint takes.",
+                "Stalled",
+                _in("stalled"),
+                "How many jobs have stopped communicating although they seem to live? Healthy: 0. Bad: 1 or more; PyTorch "
+                "kills a hung job after eight to ten minutes.",
+                of=_JOBS,
+                width=3,
             ),
             count(
-                "Late GPUs",
-                f"count(gpu:nccl_late:ratio{{<in_cluster>}} < {threshold('NcclGpuLate', sensitivity)})",
-                "How many GPUs make their peers wait? Healthy: 0. Bad: the same few GPUs for minutes.",
+                "Recovering",
+                _in("recovering"),
+                "How many jobs were degraded until a moment ago? Healthy: 0. Bad: a job that is counted here again and again "
+                "has a fault that comes and goes.",
+                of=_JOBS,
+                role="warn",
+                width=3,
+            ),
+            count(
+                "Gone",
+                _in("gone"),
+                "How many jobs have ended and left their files behind? Healthy: 0. Bad: clean up in the scheduler's epilog.",
+                of=_JOBS,
+                role="warn",
+                width=3,
+            ),
+            count(
+                "Unknown",
+                _in("unknown"),
+                "About how many jobs can nothing be said? Healthy: 0, or jobs that began within the last ten minutes. Bad: "
+                "older jobs; their telemetry is frozen, or they have no messages from 1 MB on.",
+                of=_JOBS,
+                role="warn",
+                width=3,
             ),
             count(
                 "GPUs of hurt jobs",
-                "sum(job:nccl_gpus:count{<in_cluster>} and on (<job>) job:nccl_degraded:bool == 1)",
-                "How many GPUs belong to jobs that are inside a degradation window? Healthy: 0. Bad: the number is what the "
-                "incident costs.",
+                f"sum({FLEET}{{<in_cluster>}} and on (<job>) {_HURT})",
+                "How many GPUs belong to jobs that are degraded or stalled? Healthy: 0. Bad: the number is what the incident "
+                "costs.",
+                of=_JOBS,
+                width=3,
             ),
             count(
                 "Alerts firing",
                 f"count({_FIRING})",
                 "How many alerts of this pack that want a human fire now? Healthy: 0. Bad: see the table of alerts below.",
+                of=_JOBS,
+                width=3,
             ),
             Panel(
                 title="Hurt jobs, worst first",
-                description="Which jobs are slow or quiet, or were within the last half hour, by how much and why? A curve is "
-                "the shown time, the number its last value. Healthy: no row. Bad: any row; a curve that goes on to the right "
-                "edge is a job that is hurt now. Click the job to open it.",
+                description="Which jobs are degraded or stalled, or were within the last half hour, and who is the suspect? "
+                "The depth is how much slower the suspect makes communication. A job that is hurt no more has its present "
+                "state, its last suspect and no depth. Healthy: no row. Bad: any row; one with a throughput loss pays for "
+                "it. Click the job to open it.",
                 type="table",
                 unit=Unit.RATIO,
-                trend=True,
                 queries=(
-                    Query(expr=f"job:nccl_cause:depth{{<in_cluster>}} and {_lately('job:nccl_cause:depth')}"),
-                    Query(expr=f"job:nccl_impact:ratio{{<in_cluster>}} and {_lately('job:nccl_impact:ratio')}"),
-                    Query(expr=f"{_QUIET} and {_STALLED}"),
                     Query(
-                        expr="job:nccl_gpus:count{<in_cluster>}\n"
-                        f"and on (<job>) ({_lately('job:nccl_cause:depth')} or on (<job>) {_STALLED})"
+                        expr=f"{_HURT}\n"
+                        "or on (<job>)\n"
+                        f"0 * {_JOBS}\n"
+                        f"+ on (<job>) group_left (suspect, transport, <node>, <gpu>) 0 * {_LAST}",
+                        instant=True,
+                    ),
+                    Query(expr=f"{since('<in_cluster>')} and on (<job>) {_HURT}", instant=True),
+                    Query(
+                        expr="max by (<job>) (job:training_throughput_loss:ratio{<in_cluster>})\n"
+                        f"and on (<job>) ({_HURT} or {_LAST})",
+                        instant=True,
+                    ),
+                    Query(
+                        expr=f"{FLEET}{{<in_cluster>}}\nand on (<job>) ({_HURT} or {_LAST})",
+                        instant=True,
                     ),
                 ),
                 columns={
                     "<job_label>": "Job",
-                    "suspect": "Suspect",
-                    "transport": "Transport",
-                    "Value #A": "Bandwidth lost",
-                    "Value #B": "Cost",
-                    "Value #C": "Quiet for",
+                    **WHAT,
+                    "Value #A": "Depth",
+                    "Value #B": "Since",
+                    "Value #C": "Throughput lost",
                     "Value #D": "GPUs",
                 },
-                column_units={"Value #C": Unit.SECONDS, "Value #D": Unit.COUNT},
-                order="-Bandwidth lost",
+                column_units={"Value #A": Unit.RATIO, "Value #B": Unit.TIMESTAMP, "Value #D": Unit.COUNT},
+                order="-Depth",
+                steps=steps("NcclJobDegraded", sensitivity),
                 links=TO_JOB,
                 no_value="no job is hurt",
                 width=14,
                 height=8,
             ),
             answers(
-                "job:nccl_degraded:bool",
-                title="Jobs degraded or quiet",
-                question="When was which job inside a degradation window, or quiet?",
+                VERDICT,
+                title="State and cause by job",
+                question="When was which job hurt, and by what?",
                 # Only jobs that were hurt within the shown time: a thousand healthy lines show nothing.
-                query=f"(2 * (max by (<job>) ({_QUIET} {QUIET}) > bool 0) or max by (<job>) (@{{<in_cluster>}}))\n"
-                "and on (<job>) (\n"
-                "  max_over_time(@{<in_cluster>}[$__range] @ end()) > 0\n"
-                f"  or on (<job>) count_over_time(({_QUIET} {QUIET})[$__range:<2 dumps>] @ end())\n"
-                ")",
+                query=f"max by (<job>) (\n{state('<in_cluster>')}\n)\n"
+                f"and on (<job>) count_over_time({_HURT}[$__range] @ end())",
                 legend="{{<job_label>}}",
                 type="state-timeline",
-                healthy="no line: only jobs that were hurt in the shown time have one",
-                bad="a long bar is a job that is slow, bars that start together are the fabric",
-                states=WINDOW_STATES,
+                unit=Unit.COUNT,
+                read="A degraded job shows its suspect.",
+                healthy="no line: only jobs that were degraded or stalled in the shown time have one",
+                bad="a long bar is a job that is slow, bars of one colour that start together are a shared cause",
+                states=STATES,
                 width=10,
                 height=8,
                 links=LINE_TO_JOB,
                 no_value="no job was hurt",
             ),
             answers(
-                "job:nccl_degraded:depth",
+                "job:nccl_suspect:depth",
                 title="Bandwidth by transport, of the usual",
                 question="What share of its usual bandwidth does each transport reach across the fleet?",
-                query="1 - quantile by (transport) (0.5, @{<in_cluster>})",
+                query=f"1 - quantile by (transport) (0.5, @{{{_WHOLE}}})",
                 legend="{{transport}} median job",
                 also=(
                     Query(
-                        expr="1 - max by (transport) (job:nccl_degraded:depth{<in_cluster>})",
+                        expr=f"1 - max by (transport) (job:nccl_suspect:depth{{{_WHOLE}}})",
                         legend="{{transport}} worst job",
                     ),
                 ),
+                read="Of a job counts what all of its paths have lost.",
                 healthy="the median job near 100 %, the worst a few percent below",
                 bad="the median of mixed or network falls: the fabric; only the worst falls: one job",
                 width=8,
@@ -182,32 +229,37 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                 collapsed=True,
                 panels=(
                     answers(
-                        "job:nccl_gpus:count",
+                        VERDICT,
                         title="All jobs",
                         question="What does every job that reports look like?",
                         query="@{<in_cluster>}",
                         type="table",
                         instant=True,
                         also=(
+                            Query(expr=f"{FLEET}{{<in_cluster>}}", instant=True),
                             Query(expr="count by (<job>) (node:nccl_gpus:count{<in_cluster>})", instant=True),
-                            Query(expr="max by (<job>) (job:nccl_degraded:depth{<in_cluster>})", instant=True),
                             Query(
                                 expr="max by (<job>) (job:training_throughput_loss:ratio{<in_cluster>})", instant=True
                             ),
-                            Query(expr="max by (<job>) (job:nccl_quiet:seconds{<in_cluster>})", instant=True),
+                            Query(expr="job:nccl_dump_age:seconds{<in_cluster>}", instant=True),
                         ),
-                        healthy="every running job has a row",
+                        healthy="every running job has a row, and its state is healthy",
                         bad="a job that is missing does not run Inspector",
                         columns={
                             "<job_label>": "Job",
-                            "Value #A": "GPUs",
-                            "Value #B": "Nodes",
-                            "Value #C": "Bandwidth lost",
+                            **WHAT,
+                            "Value #A": "Depth",
+                            "Value #B": "GPUs",
+                            "Value #C": "Nodes",
                             "Value #D": "Throughput lost",
-                            "Value #E": "Quiet for",
+                            "Value #E": "Last dump",
                         },
-                        column_units={"Value #C": Unit.RATIO, "Value #D": Unit.RATIO, "Value #E": Unit.SECONDS},
-                        order="-Bandwidth lost",
+                        column_units={
+                            "Value #B": Unit.COUNT,
+                            "Value #C": Unit.COUNT,
+                            "Value #E": Unit.SECONDS,
+                        },
+                        order="-Depth",
                         links=TO_JOB,
                         width=24,
                         height=10,
@@ -219,13 +271,15 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                 collapsed=True,
                 panels=(
                     answers(
-                        "job:nccl_degraded:depth",
+                        "job:nccl_suspect:depth",
                         title="Bandwidth lost by job and transport",
-                        query="topk(20, @{<in_cluster>})",
+                        question="How much of its usual bandwidth has each job lost on all paths of a transport?",
+                        query=f"topk(20, @{{{_WHOLE}}})",
                         legend="{{transport}} {{<job_label>}}",
                         read="The twenty worst of each moment.",
+                        healthy="around zero",
                         bad="a step up that stays is a degradation, ripples around zero are noise",
-                        steps=steps("NcclTransportDegraded", sensitivity),
+                        width=8,
                         links=LINE_TO_JOB,
                     ),
                     answers(
@@ -236,25 +290,18 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         read="The best collective from 1 MB on.",
                         bad="a step down shared by several jobs is the fabric",
                         minimum=0.0,
+                        width=8,
                         links=LINE_TO_JOB,
                     ),
                     answers(
-                        "job:nccl_quiet:seconds",
+                        "job:nccl_dump_age:seconds",
                         title="Time since the last dump by job",
-                        query='topk(20, @{evidence!="gone", <in_cluster>} < 3600)',
-                        legend="{{<job_label>}} {{evidence}}",
-                        read="The twenty quietest of each moment.",
-                        bad="a line that climbs past three minutes is a job that hangs",
-                        minimum=0.0,
-                        links=LINE_TO_JOB,
-                    ),
-                    answers(
-                        "job:nccl_skew_growth:ratio",
-                        title="Growth of skew by job",
-                        query="topk(20, @{<in_cluster>})",
+                        query="topk(20, @{<in_cluster>} < 3600)",
                         legend="{{<job_label>}}",
-                        read="The twenty worst of each moment.",
-                        bad="above 1.3 somebody in that job arrives later than before",
+                        read="The twenty quietest of each moment.",
+                        bad="a line that climbs past three minutes is a job that hangs, checkpoints or was killed",
+                        minimum=0.0,
+                        width=8,
                         links=LINE_TO_JOB,
                     ),
                 ),

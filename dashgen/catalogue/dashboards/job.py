@@ -6,15 +6,19 @@ from __future__ import annotations
 from dashgen.catalogue.dashboards.parts import (
     COLLECTIVE,
     JOB,
-    QUIET,
+    STATES,
     TRANSPORT,
-    WINDOW_STATES,
+    VERDICT,
+    WHAT,
     answers,
     described,
     link,
     number,
+    since,
+    state,
     steps,
     throughput,
+    worst,
 )
 from dashgen.catalogue.transport import CLASSES
 from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit
@@ -25,7 +29,7 @@ _WHERE = {
     "mixed": "across domains, several ranks per node (mixed)",
 }
 _CHOSEN = 'transport=~"$transport", collective=~"$collective", <of_job>'
-_QUIET = 'job:nccl_quiet:seconds{evidence!="gone", <of_job>}'
+_WHO = "{{suspect}} {{transport}} {{<node_label>}} {{<gpu_label>}}"
 
 
 def _by_class(name: str, what: str, transport: str, bad: str, expected: str = "") -> Panel:
@@ -34,9 +38,9 @@ def _by_class(name: str, what: str, transport: str, bad: str, expected: str = ""
     The usual line is the median of the healthy moments of the last six hours, read once for the whole graph.
     """
     series = f'{name}{{transport="{transport}", {_CHOSEN}}}'
-    degraded = f'job:nccl_degraded:bool{{transport="{transport}", <of_job>}} == 1'
+    hurt = f'{VERDICT}{{state!~"healthy|unknown", <of_job>}}'
     usual = Query(
-        expr=f"quantile_over_time(0.5,\n  ({series} unless on (<job>) {degraded})[6h:<4 dumps>] @ end()\n)",
+        expr=f"quantile_over_time(0.5,\n  ({series} unless on (<job>) {hurt})[6h:<4 dumps>] @ end()\n)",
         legend="usual {{collective}} {{size_class}}",
     )
     accepted = Query(
@@ -63,81 +67,124 @@ def _verdict(sensitivity: Sensitivity) -> Row:
         title="Verdict",
         panels=(
             answers(
-                "job:nccl_cause:depth",
-                title="Suspect and depth now",
-                query="@{<of_job>} or job:nccl_window:depth{<of_job>}",
+                VERDICT,
+                title="Verdict now",
+                query="@{<of_job>}",
                 type="table",
                 instant=True,
-                also=(Query(expr="job:nccl_impact:ratio{<of_job>}", instant=True),),
-                read="The row with a cost is the verdict, others are transports that are slow with it.",
-                bad="a row. Straggler: open the rank outliers; network or nvlink: open the fabric",
-                width=8,
-                height=5,
+                also=(
+                    Query(expr=since("<of_job>"), instant=True),
+                    Query(expr="max by (<job>) (job:training_throughput_loss:ratio{<of_job>})", instant=True),
+                ),
+                healthy="state healthy, no suspect",
+                bad="a suspect. Straggler: open the rank outliers; network or nvlink: open the fabric. Stalled: collect "
+                "stacks before the watchdog ends the job",
+                width=24,
+                height=4,
                 columns={
-                    "suspect": "Suspect",
-                    "transport": "Transport",
-                    "Value #A": "Bandwidth lost",
-                    "Value #B": "Cost",
-                    "evidence": "Cost seen in",
+                    **WHAT,
+                    "Value #A": "Depth",
+                    "Value #B": "Since",
+                    "Value #C": "Throughput lost",
                 },
+                column_units={"Value #A": Unit.RATIO, "Value #B": Unit.TIMESTAMP},
+                steps=steps("NcclJobDegraded", sensitivity),
                 links={
                     "Who is late": link("outliers", job="${job}"),
                     "Fabric and GPUs of its nodes": link("fabric", job="${job}"),
                     "Send and Recv": link("p2p", job="${job}"),
                 },
-                no_value="nothing is slow",
+                no_value="the job does not report",
             ),
             answers(
-                "job:nccl_degraded:bool",
-                title="Degradation windows by transport",
-                query='@{transport=~"$transport", <of_job>}',
-                legend="{{transport}}",
+                VERDICT,
+                title="State and cause",
+                question="When was the job in which state, and who was the suspect?",
+                query=f"max by (<job>) (\n{state('<of_job>')}\n)",
+                legend="job",
+                also=(Query(expr=state("<of_job>", "network nvlink straggler"), legend=_WHO),),
                 type="state-timeline",
-                also=(Query(expr=f"2 * (max by (<job>) ({_QUIET} {QUIET}) > bool 0)", legend="whole job"),),
-                states=WINDOW_STATES,
-                bad="mixed or network alone is the network, nvlink alone is a link inside a node, all of them a late rank "
-                "or a shared cause; quiet is a job that stands still",
-                width=16,
-                height=5,
+                unit=Unit.COUNT,
+                read="The first line is the job; each suspect has a line of its own for as long as it was blamed.",
+                states=STATES,
+                healthy="one line, healthy from end to end",
+                bad="network alone is the fabric, nvlink a link inside a node, a straggler one late GPU or node; stalled is "
+                "a job that stands still",
+                width=24,
+                height=7,
             ),
-            throughput("a step below the usual line at the time of a window; evidence says what is measured"),
             answers(
-                "job:nccl_busbw_drop:ratio",
-                title="Bandwidth lost by transport and collective",
-                query=f"@{{{_CHOSEN}}}",
-                legend="{{transport}} {{collective}}",
-                read="The dashed line is where the alert starts.",
-                bad="one collective that steps up names the traffic, all of them together the path",
-                steps=steps("NcclTransportDegraded", sensitivity),
+                "peer:nccl_busbw_drop:ratio",
+                title="Bandwidth lost by path",
+                query=worst('transport=~"$transport", <of_job>', "transport"),
+                legend="{{transport}} {{<node_label>}} {{<gpu_label>}}",
+                also=(
+                    Query(
+                        expr='max by (transport) (peer:nccl_busbw_noise:ratio{transport=~"$transport", <of_job>})',
+                        legend="usual noise {{transport}}",
+                    ),
+                ),
+                read="Inside a domain every node is a path, across domains every GPU number is (its rail). Drawn are the "
+                "eight worst of each transport in the shown time.",
+                bad="all paths of a transport step up together: the network; one of them alone: that node or rail",
+                width=8,
             ),
+            answers(
+                "gpu:nccl_lateness_excess:ratio",
+                title="Lateness of GPUs above the usual",
+                query=worst("<of_job>"),
+                legend="{{<node_label>}} {{<gpu_label>}}",
+                also=(
+                    Query(
+                        expr="quantile by (<job>) (0.5, gpu:nccl_lateness_noise:ratio{<of_job>})",
+                        legend="usual noise of a GPU",
+                    ),
+                ),
+                read="The part of their waiting time that the others spend on this GPU; bigger is later. Drawn are the eight "
+                "latest of the shown time.",
+                bad="one line far above the others: everybody waits for that GPU; those of one node together: the node",
+                width=8,
+                no_value="no GPU can be judged",
+            ),
+            throughput("a step below the usual line at the time of a verdict; evidence says what is measured", width=8),
         ),
     )
 
 
-_LIFE = Row(
-    title="Arrival and life",
+_EVIDENCE = Row(
+    title="Evidence and life",
     collapsed=True,
     panels=(
         answers(
-            "job:nccl_skew:ratio",
-            title="Skew of arrival",
-            legend="skew",
-            bad="growth while bandwidth holds is a late rank, see the outlier board",
+            "job:nccl_suspect:score",
+            title="Evidence against each suspect",
+            query="@{<of_job>}",
+            legend=_WHO,
+            read="From 1 on a suspect can become the verdict; below a half it is dropped.",
+            bad="a line above 1: the highest that no other one explains is the verdict",
+            steps=((None, "ok"), (1, "bad")),
+            width=8,
+        ),
+        answers(
+            "job:nccl_suspect:depth",
+            title="Depth of each suspect",
+            query="@{<of_job>}",
+            legend=_WHO,
+            bad="a line that steps up and stays; the verdict's depth is that of its suspect",
             width=8,
         ),
         answers(
             "job:nccl_quiet:seconds",
             title="Time since the last dump",
-            legend="{{evidence}}",
-            bad="a straight climb past three minutes: the job hangs, was killed or checkpoints; evidence says what its GPUs do",
+            question="How long has the job been quiet, and what do its processes do?",
+            query="job:nccl_dump_age:seconds{<of_job>}",
+            legend="last dump",
+            also=(
+                Query(expr="job:nccl_quiet:seconds{<of_job>}", legend="quiet, {{evidence}}"),
+                Query(expr="max_over_time(job:nccl_pause:seconds{<of_job>}[1d])", legend="usual longest pause"),
+            ),
+            bad="a straight climb past the longest pause: the job hangs or was killed; evidence says what its GPUs do",
             minimum=0.0,
-            width=8,
-        ),
-        answers(
-            "job:nccl_tail_growth:ratio",
-            title="Growth of the slowest communicator's time",
-            legend="{{transport}}",
-            bad="growth while nobody is late: one of several equal communicators is slow",
             width=8,
         ),
     ),
@@ -172,7 +219,8 @@ _SIZES = Row(
             unit=Unit.COUNT,
             queries=(
                 Query(
-                    expr='count by (collective, algo_proto) (peer:nccl_busbw:best{collective=~"$collective", <of_job>})',
+                    expr="count by (collective, algo_proto) (\n"
+                    '  group by (<job>, <peer>) (peer:nccl_busbw:best{collective=~"$collective", <of_job>})\n)',
                     legend="{{collective}} {{algo_proto}}",
                 ),
                 Query(
@@ -186,18 +234,13 @@ _SIZES = Row(
         answers(
             "peer:nccl_busbw:best",
             title="Best bandwidth by message size",
-            query='@{collective=~"$collective", <of_job>}',
+            query="max by (collective, message_size, algo_proto, nranks, n_nodes) (\n"
+            '  @{collective=~"$collective", <of_job>}\n)',
             legend="{{collective}} {{message_size}} {{algo_proto}} {{nranks}}/{{n_nodes}}",
+            read="The fastest path of each.",
             bad="one size that falls alone is a change of the work, all sizes together the path",
             minimum=0.0,
-        ),
-        answers(
-            "peer:nccl_exec:median",
-            title="Median time by message size",
-            query='@{collective=~"$collective", <of_job>}',
-            legend="{{collective}} {{message_size}} {{algo_proto}} {{nranks}}/{{n_nodes}}",
-            bad="all sizes rise together while the bandwidth of the fastest member holds: somebody is late",
-            minimum=0.0,
+            width=24,
         ),
     ),
 )
@@ -270,15 +313,18 @@ _SHAPE = Row(
             type="table",
             instant=True,
             also=(
-                Query(expr="node:nccl_nvlink:relative{<of_job>}", instant=True),
-                Query(expr="avg by (<job>, <node>) (gpu:nccl_exec:relative{<of_job>})", instant=True),
+                Query(
+                    expr='max by (<job>, <node>) (peer:nccl_busbw_drop:ratio{transport="nvlink", <of_job>})',
+                    instant=True,
+                ),
+                Query(expr="max by (<job>, <node>) (gpu:nccl_lateness_excess:ratio{<of_job>})", instant=True),
             ),
-            bad="a host with fewer GPUs than the others hides some; one far below the others in a column is the odd one out",
+            bad="a host with fewer GPUs than the others hides some; one far above the others in a column is the odd one out",
             columns={
                 "<node_label>": "Node",
                 "Value #A": "GPUs",
-                "Value #B": "Bandwidth inside, relative",
-                "Value #C": "Time in collectives, relative",
+                "Value #B": "Bandwidth lost inside",
+                "Value #C": "Lateness above usual",
             },
             column_units={"Value #B": Unit.RATIO, "Value #C": Unit.RATIO},
             order="Node",
@@ -320,7 +366,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                     for each in CLASSES
                 ),
             ),
-            _LIFE,
+            _EVIDENCE,
             _SIZES,
             _SHAPE,
         ),

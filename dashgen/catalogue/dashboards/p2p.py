@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from dashgen.catalogue import SIGNAL_BY_NAME
 from dashgen.catalogue.dashboards.parts import JOB, NODE, TRANSPORT, answers, described, link, throughput
 from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit
 
+# Where nothing is known of Send and Recv, there is no board.
+_COMPANION = SIGNAL_BY_NAME["job:nccl_p2p_busbw:max"].companion
 _CHOSEN = '{transport=~"$transport", <of_job>}'
 _LEGEND = "{{transport}} {{p2p_operation}} {{size_class}}"
 _STAGE = '<p2p_exec>{p2p_operation="%s", <clean>, <node_label>=~"$node", <of_job>, <selector>}'
@@ -30,7 +33,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         legend=_LEGEND,
                         bad="both directions down on one transport is the path",
                         minimum=0.0,
-                        width=8,
+                        width=12,
                         height=9,
                     ),
                     answers(
@@ -40,16 +43,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         legend=_LEGEND,
                         bad="a long Recv waits for the stage before it, a long Send for the stage behind it",
                         minimum=0.0,
-                        width=8,
-                        height=9,
-                    ),
-                    answers(
-                        "job:nccl_p2p_drop:ratio",
-                        title="Bandwidth lost by Send and Recv",
-                        query=f"@{_CHOSEN}",
-                        legend="{{transport}}",
-                        bad="a step up that stays while nothing about the work has changed",
-                        width=8,
+                        width=12,
                         height=9,
                     ),
                     Panel(
@@ -73,6 +67,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         ),
                         columns={"<node_label>": "Node", "Value #A": "Time of Recv", "Value #B": "Time of Send"},
                         order="Node",
+                        companion=_COMPANION,
                         links={
                             "Fabric and GPUs of the node": link(
                                 "fabric", job="${job}", node="${__data.fields.<node_label>}"
@@ -81,7 +76,12 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         width=12,
                         height=10,
                     ),
-                    throughput("a step down at the moment when Recv or Send takes longer", width=12, height=10),
+                    throughput(
+                        "a step down at the moment when Recv or Send takes longer",
+                        width=12,
+                        height=10,
+                        companion=_COMPANION,
+                    ),
                 ),
             ),
         ),

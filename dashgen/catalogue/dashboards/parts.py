@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from dashgen import catalogue
+from dashgen.catalogue.baselines import remembered
 from dashgen.model import Annotation, Panel, PanelType, Query, Sensitivity, Severity, Unit, Variable
 
 # The series that every job of the fleet has for as long as it reports: one a job, and one for each of its nodes.
@@ -25,17 +26,27 @@ COLLECTIVE = Variable(
 )
 NODE = Variable(name="node", label="<node_label>", series=f"{JOBS}{{<of_job>}}", title="Node")
 GPU = Variable(
-    name="gpu", label="<gpu_label>", series='gpu:nccl_exec:relative{<node_label>=~"$node", <of_job>}', title="GPU"
+    name="gpu", label="<gpu_label>", series='gpu:nccl_lateness:ratio{<node_label>=~"$node", <of_job>}', title="GPU"
 )
 
 # The series of the chosen jobs, where several can be chosen.
 OF_JOBS = '<job_label>=~"$job", <in_cluster>'
 
-# Shown as state timelines: value -> (text, colour role).
-WINDOW_STATES = {0: ("healthy", "ok"), 1: ("degraded", "bad"), 2: ("quiet", "warn")}
+# The one verdict a job, which every statement about its state comes from.
+VERDICT = "job:nccl_verdict:depth"
 
-# A job that has been quiet for longer than the quickest stall alert waits, and not for an hour, as forgotten files are.
-QUIET = "> 8 * <dump> < 3600"
+# What a state timeline draws: the matchers of a verdict, its word and its colour role. A row's place is its value.
+_STATES = (
+    ('state="healthy"', "healthy", "ok"),
+    ('state="degraded", suspect="network"', "network", "network"),
+    ('state="degraded", suspect="nvlink"', "nvlink", "nvlink"),
+    ('state="degraded", suspect="straggler"', "straggler", "warn"),
+    ('state="stalled"', "stalled", "bad"),
+    ('state="recovering"', "recovering", "info"),
+    ('state="gone"', "gone", "neutral"),
+    ('state="unknown"', "unknown", "neutral"),
+)
+STATES = {value: (word, role) for value, (_, word, role) in enumerate(_STATES)}
 
 
 def cluster_variable(label: str) -> tuple[Variable, ...]:
@@ -67,12 +78,38 @@ def marks(variables: tuple[Variable, ...]) -> tuple[Annotation, ...]:
     )
     windows = Annotation(
         title="Degradation windows",
-        expr="max by (<job>, transport) (job:nccl_degraded:bool{<of_job>}) == 1",
-        heading="degraded: {{transport}}",
-        text="job {{<job_label>}}",
+        expr=f'{VERDICT}{{state=~"degraded|stalled", <of_job>}} ^ 0',
+        heading="{{state}} {{suspect}} {{transport}}",
+        text="job {{<job_label>}} {{<node_label>}} {{<gpu_label>}}",
         role="warn",
     )
     return (alerts, windows) if JOB in variables else (alerts,)
+
+
+# The columns of a table that say what is wrong and where.
+WHAT = {
+    "state": "State",
+    "suspect": "Suspect",
+    "transport": "Transport",
+    "<node_label>": "Node",
+    "<gpu_label>": "GPU",
+}
+
+
+def since(chosen: str) -> str:
+    """When the present state of the chosen jobs began, in the milliseconds that a table wants."""
+    return f"1000 * job:nccl_verdict:since{{{chosen}}}"
+
+
+def state(chosen: str, only: str = "") -> str:
+    """The verdicts of the chosen jobs as the values of STATES; ``only`` are the words to keep, all by default."""
+    parts = (
+        # A depth may be 0, and x ^ 0 is 1 for every x.
+        f"{value} * {VERDICT}{{{', '.join(filter(None, (matchers, chosen)))}}} ^ 0"
+        for value, (matchers, word, _) in enumerate(_STATES)
+        if not only or word in only.split()
+    )
+    return "\nor\n".join(parts)
 
 
 def answers(
@@ -105,9 +142,15 @@ def answers(
     )
 
 
+def worst(chosen: str, by: str = "") -> str:
+    """The eight series of a signal with the highest values in the shown time, in each ``by``: few lines, none that flicker."""
+    each = f" by ({by})" if by else ""
+    return f"@{{{chosen}}}\nand topk{each} (8, max_over_time(@{{{chosen}}}[$__range] @ end()))"
+
+
 def throughput(bad: str, **more: Any) -> Panel:
     """What the job achieves, beside what it is used to, in the unit of whoever says so."""
-    usual = Query(expr="last_over_time(job:training_throughput:baseline{<of_job>}[6h])", legend="usual {{evidence}}")
+    usual = Query(expr=remembered("job:training_throughput:usual{<of_job>}"), legend="usual {{evidence}}")
     return answers(
         "job:training_throughput:current",
         title="Throughput",
@@ -119,7 +162,6 @@ def throughput(bad: str, **more: Any) -> Panel:
         line_units={
             "reported": "<throughput_unit>",
             "collectives": Unit.PER_SECOND.value,
-            "tensor": Unit.RATIO.value,
         },
         **more,
     )
@@ -147,19 +189,25 @@ def steps(alert: str, sensitivity: Sensitivity) -> tuple[tuple[float | None, str
     return ((None, "ok"), (value, role)) if found.rises else ((None, role), (value, "ok"))
 
 
-def number(title: str, expr: str, description: str, **more: Any) -> Panel:
-    """A number at the top of a board, which is neither good nor bad."""
+def number(title: str, expr: str, description: str, *, of: str = "", **more: Any) -> Panel:
+    """A number at the top of a board, which is neither good nor bad.
+
+    ``of`` is what there is to be counted: where that is there and ``expr`` is not, the number is 0. Where that is
+    missing too, nobody knows, and the panel says so.
+    """
     return Panel(
         title=title,
         description=description,
         type="stat",
         unit=more.pop("unit", Unit.COUNT),
-        queries=(Query(expr=f"{expr} or vector(0)", instant=True),),
+        queries=(Query(expr=f"{expr}\nor\n0 * count({of})" if of else expr, instant=True),),
         decimals=0,
         **{"width": 4, "height": 4, "steps": ((None, "info"),), **more},
     )
 
 
-def count(title: str, expr: str, description: str, bad_from: float = 1, **more: Any) -> Panel:
-    """A number at the top of a board; it turns bad from a value on."""
-    return number(title, expr, description, steps=((None, "ok"), (bad_from, "bad")), **more)
+def count(
+    title: str, expr: str, description: str, *, of: str, bad_from: float = 1, role: str = "bad", **more: Any
+) -> Panel:
+    """A number at the top of a board; it turns bad from a value on, and is grey where there is none."""
+    return number(title, expr, description, of=of, steps=((None, "neutral"), (0, "ok"), (bad_from, role)), **more)

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from dashgen.catalogue.dashboards.parts import (
+    FLEET,
     LINE_TO_JOB,
     OF_JOBS,
     SEVERAL_JOBS,
     TO_JOB,
+    VERDICT,
     answers,
     count,
     described,
@@ -40,12 +42,15 @@ def _now(sensitivity: Sensitivity) -> Row:
                 "Nodes gone dark",
                 f"count(node:nccl_telemetry_lost:bool{_JOBS})",
                 "How many nodes of running jobs no longer report? Healthy: 0. Bad: we are blind there.",
+                of=f"{FLEET}{_JOBS}",
             ),
             count(
                 "GPUs hidden",
                 f"sum(node:nccl_gpus_hidden:count{_JOBS})",
                 "How many GPUs write a file but share their name with another? Healthy: 0. Bad: they are missing from every "
                 "verdict.",
+                of=f"{FLEET}{_JOBS}",
+                companion="textfile",
             ),
             count(
                 "Garbage series",
@@ -53,11 +58,13 @@ def _now(sensitivity: Sensitivity) -> Row:
                 "How many series carry sizes that NCCL could not compute? Healthy: 0; harmless, every rule ignores them. "
                 "Bad: many of them cost memory.",
                 bad_from=1000,
+                of=f"{FLEET}{_JOBS}",
             ),
             count(
                 "Jobs left behind",
-                f'count(job:nccl_quiet:seconds{{evidence="gone", {OF_JOBS}}} > 600)',
+                f'count({VERDICT}{{state="gone", {OF_JOBS}}})',
                 "How many killed jobs still have files? Healthy: 0. Bad: clean up in the scheduler's epilog.",
+                of=f"{FLEET}{_JOBS}",
             ),
             answers(
                 "node:nccl_gpus:count",
@@ -85,10 +92,11 @@ def _now(sensitivity: Sensitivity) -> Row:
                 links=LINE_TO_JOB,
             ),
             answers(
-                "job:nccl_series_budget:ratio",
+                "job:nccl_series:count",
                 title="Series by job, now",
                 question="How many series does each job expose, and is that within its budget?",
-                query=f"@{_JOBS}",
+                query=f"@{_JOBS} / on (<job>) {FLEET}{_JOBS} / <cardinality_budget>",
+                unit=Unit.RATIO,
                 type="table",
                 instant=True,
                 also=(
@@ -167,16 +175,6 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         steps=steps("NcclDuplicateSeries", sensitivity),
                         minimum=0.0,
                     ),
-                    answers(
-                        "job:nccl_oldest_dump:seconds",
-                        title="Age of the oldest node's dump by job",
-                        query=f"topk(20, @{_JOBS})",
-                        legend="{{<job_label>}}",
-                        read="The twenty oldest of each moment.",
-                        bad="a climb while the newest dump stays young: one node is left behind",
-                        minimum=0.0,
-                        links=LINE_TO_JOB,
-                    ),
                     Panel(
                         title="Nodes by NCCL version",
                         description=described(
@@ -210,7 +208,6 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         read="The twenty largest of each moment.",
                         bad="growth without more GPUs",
                         minimum=0.0,
-                        width=8,
                         links=LINE_TO_JOB,
                     ),
                     answers(
@@ -221,17 +218,6 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         bad="above 10 % the numbers describe the end of each interval only",
                         steps=steps("NcclRecordsDropped", sensitivity),
                         minimum=0.0,
-                        width=8,
-                        links=LINE_TO_JOB,
-                    ),
-                    answers(
-                        "job:nccl_collectives:rate",
-                        title="Collectives by job",
-                        query=f"topk(20, @{_JOBS})",
-                        legend="{{<job_label>}}",
-                        bad="zero while the job runs",
-                        minimum=0.0,
-                        width=8,
                         links=LINE_TO_JOB,
                     ),
                 ),
