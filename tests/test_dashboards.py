@@ -63,9 +63,18 @@ SITES: dict[str, dict[str, Any]] = {
 # its gap are 38 of them.
 FIRST_SCREEN = 22
 STATE_COLOURS = {
-    **{"healthy": "ok", "stalled": "bad", "recovering": "info", "gone": "neutral", "unknown": "neutral"},
-    **{"network": "network", "nvlink": "nvlink", "straggler": "warn"},
-    **{"active": "ok", "down": "bad", "initialising": "warn", "armed": "warn"},
+    "healthy": "ok",
+    "network": "network",
+    "nvlink": "nvlink",
+    "straggler": "warn",
+    "stalled": "bad",
+    "recovering": "info",
+    "gone": "neutral",
+    "unknown": "neutral",
+    "active": "ok",
+    "down": "bad",
+    "initialising": "warn",
+    "armed": "warn",
 }
 MOST_PANELS = 30
 
