@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dashgen.catalogue.dashboards.parts import (
     COLLECTIVE,
+    FEW,
+    FEWER,
     JOB,
     STATES,
     TRANSPORT,
@@ -82,6 +84,7 @@ def _verdict(sensitivity: Sensitivity) -> Row:
                 width=24,
                 height=4,
                 columns={
+                    "<job_label>": "Job",
                     **WHAT,
                     "Value #A": "Depth",
                     "Value #B": "Since",
@@ -134,16 +137,11 @@ def _verdict(sensitivity: Sensitivity) -> Row:
                 title="Lateness of GPUs above the usual",
                 query=worst("<of_job>"),
                 legend="{{<node_label>}} {{<gpu_label>}}",
-                also=(
-                    Query(
-                        expr="quantile by (<job>) (0.5, gpu:nccl_lateness_noise:ratio{<of_job>})",
-                        legend="usual noise of a GPU",
-                    ),
-                ),
                 read="The part of their waiting time that the others spend on this GPU; bigger is later. Drawn are the eight "
                 "latest of the shown time.",
                 bad="one line far above the others: everybody waits for that GPU; those of one node together: the node",
                 width=8,
+                interval=FEWER,
                 no_value="no GPU can be judged",
             ),
             throughput("a step below the usual line at the time of a verdict; evidence says what is measured", width=8),
@@ -158,9 +156,9 @@ _EVIDENCE = Row(
         answers(
             "job:nccl_suspect:score",
             title="Evidence against each suspect",
-            query="@{<of_job>}",
+            query=worst("<of_job>"),
             legend=_WHO,
-            read="From 1 on a suspect can become the verdict; below a half it is dropped.",
+            read="The eight strongest of the shown time. From 1 on a suspect can become the verdict; below a half it is dropped.",
             bad="a line above 1: the highest that no other one explains is the verdict",
             steps=((None, "ok"), (1, "bad")),
             width=8,
@@ -168,8 +166,9 @@ _EVIDENCE = Row(
         answers(
             "job:nccl_suspect:depth",
             title="Depth of each suspect",
-            query="@{<of_job>}",
+            query=worst("<of_job>"),
             legend=_WHO,
+            read="The eight deepest of the shown time.",
             bad="a line that steps up and stays; the verdict's depth is that of its suspect",
             width=8,
         ),
@@ -229,6 +228,7 @@ _SIZES = Row(
                 ),
             ),
             minimum=0.0,
+            interval=FEW,
             width=16,
         ),
         answers(
@@ -238,6 +238,7 @@ _SIZES = Row(
             '  @{collective=~"$collective", <of_job>}\n)',
             legend="{{collective}} {{message_size}} {{algo_proto}} {{nranks}}/{{n_nodes}}",
             read="The fastest path of each.",
+            interval=FEW,
             bad="one size that falls alone is a change of the work, all sizes together the path",
             minimum=0.0,
             width=24,
