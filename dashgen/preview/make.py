@@ -18,7 +18,7 @@ from dashgen.preview.frames import legend
 from dashgen.preview.page import Mark, Page, Section, page
 from dashgen.prometheus import ExpressionError
 from dashgen.proof import PanelNeeds
-from dashgen.recordings.format import Labels, Recording, Series, read_samples, read_story
+from dashgen.recordings.format import Labels, Series, read_samples, read_story
 from dashgen.replay import replay, serve, within
 from dashgen.viewer import Viewer
 
