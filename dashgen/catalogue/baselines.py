@@ -26,9 +26,10 @@ def learned(
     """
     healthy, usual, spread = f"{name}:healthy", f"{name}:usual", f"{name}:spread"
     deviation = f"(quantile_over_time(0.84, {healthy}[4h]) - quantile_over_time(0.16, {healthy}[4h])) / 2"
-    if floor:
-        deviation = f"clamp_min({deviation} / {usual}, {floor})"
     enough = f"count_over_time({healthy}[4h]) >= 10"
+    deviation += f"\n* (1 + 10 / ({enough}))"
+    if floor:
+        deviation = f"clamp_min(({deviation}) / {usual}, {floor})"
     return (
         Signal(
             name=healthy,
@@ -59,7 +60,7 @@ unless on (<job>) max_over_time(job:nccl_dump_age:seconds[<8 dumps>]) > 4 * <dum
             question=f"How far does the value stray from {what}?",
             healthy="small, and steady",
             # The fewer samples there are, the less they know.
-            expr=f"{deviation}\n* (1 + 10 / ({enough}))",
+            expr=deviation,
             unit=Unit.RATIO if floor else unit,
             labels=labels,
             sources="Between the 16th and the 84th percentile lie two standard deviations of normal noise, and no outlier counts; ten samples tell half of what many do.",

@@ -2,13 +2,12 @@
 """One verdict per job: from evidence to suspects, from suspects to what is wrong, since when, and where.
 
 A suspect is the network, NVLink, or a late GPU or node. Its depth is what it does, its score how many times over the
-evidence convinces: effect and significance in one number, which lost throughput strengthens and kept throughput weakens.
+evidence convinces: effect and significance in one number, which lost throughput strengthens.
 The verdict is the best suspect whose score reaches 1 and whom no other explains; it stays while half of that is left.
 """
 
 from __future__ import annotations
 
-from dashgen.catalogue.baselines import remembered
 from dashgen.catalogue.runbooks import COMMUNICATION, LATE
 from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit
 
@@ -111,10 +110,6 @@ SIGNALS = (
 * on (<job>) group_left ()
 (
   1.5 * (job:training_throughput_loss:ratio > 0.05) ^ 0
-  or on (<job>)
-  0.5 * (
-    1 - min_over_time(job:training_throughput:current[<3 dumps - 1s>]) / {remembered("job:training_throughput:usual")} < 0.05
-  ) ^ 0
   or on (<job>)
   job:nccl_gpus:count ^ 0
 )""",
@@ -324,13 +319,13 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         "Look first at the job board: which collectives fall, and does the other transport hold?",
         tiers={
             Sensitivity.MEDIUM: Tier(
-                threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.MEDIUM]
+                threshold=0.0, dumps=1, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.MEDIUM]
             ),
             Sensitivity.HIGH: Tier(
-                threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.HIGH]
+                threshold=0.0, dumps=1, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.HIGH]
             ),
         },
-        sources="The verdict has its own: effect and significance.",
+        sources="The verdict has its own: effect and significance. Paths are judged over two dumps, and a ticket waits for a third; lateness over three.",
         dashboard="job",
         runbook=Runbook(
             meaning="The fastest member of a communicator, who waits for nobody, is slower than it used to be: the "
@@ -365,7 +360,7 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
                 threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.HIGH]
             ),
         },
-        sources="The verdict has its own: effect and significance.",
+        sources="The verdict has its own: effect and significance. Paths are judged over two dumps, and a ticket waits for a third; lateness over three.",
         dashboard="outliers",
         runbook=LATE,
     ),
@@ -386,7 +381,7 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
                 threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.HIGH]
             ),
         },
-        sources="The verdict has its own: effect and significance.",
+        sources="The verdict has its own: effect and significance. Paths are judged over two dumps, and a ticket waits for a third; lateness over three.",
         dashboard="outliers",
         runbook=LATE,
     ),
@@ -403,13 +398,13 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         "link error counters of that node.",
         tiers={
             Sensitivity.MEDIUM: Tier(
-                threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.MEDIUM]
+                threshold=0.0, dumps=1, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.MEDIUM]
             ),
             Sensitivity.HIGH: Tier(
-                threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.HIGH]
+                threshold=0.0, dumps=1, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.HIGH]
             ),
         },
-        sources="The verdict has its own: effect and significance.",
+        sources="The verdict has its own: effect and significance. Paths are judged over two dumps, and a ticket waits for a third; lateness over three.",
         dashboard="outliers",
         runbook=Runbook(
             meaning="The links between the GPUs of one node are slower than they were, while those of the other nodes "
