@@ -54,7 +54,9 @@ class Evaluation:
     alert_series: list[Series]
 
 
-_TIMESTAMP = re.compile(r"(?:.*[_:])?(?:mtime|timestamp|start_time|boot_time)_seconds(?::(?:min|max|avg|last))?")
+_TIMESTAMP = re.compile(
+    r"(?:.*[_:])?(?:mtime|timestamp|start_time|boot_time)_seconds(?::(?:min|max|avg|last))?|.*:(?:timestamp|since)"
+)
 
 
 def is_timestamp(name: str) -> bool:

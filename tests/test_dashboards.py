@@ -6,8 +6,10 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -61,9 +63,18 @@ SITES: dict[str, dict[str, Any]] = {
 # its gap are 38 of them.
 FIRST_SCREEN = 22
 STATE_COLOURS = {
-    **{"healthy": "ok", "stalled": "bad", "recovering": "info", "gone": "neutral", "unknown": "neutral"},
-    **{"network": "network", "nvlink": "nvlink", "straggler": "warn"},
-    **{"active": "ok", "down": "bad", "initialising": "warn", "armed": "warn"},
+    "healthy": "ok",
+    "network": "network",
+    "nvlink": "nvlink",
+    "straggler": "warn",
+    "stalled": "bad",
+    "recovering": "info",
+    "gone": "neutral",
+    "unknown": "neutral",
+    "active": "ok",
+    "down": "bad",
+    "initialising": "warn",
+    "armed": "warn",
 }
 MOST_PANELS = 30
 
@@ -338,9 +349,17 @@ def jobs(found: list[Series]) -> set[str]:
     return {dict(one.labels)["slurm_job_id"] for one in found}
 
 
-def verdict(job: str, state: str, value: float = 0.0, ago: float = 0.0, lasts: float = 300.0, **labels: str) -> Series:
-    """What the rules record of a job's state."""
-    return moment(VERDICT, value, ago, lasts, slurm_job_id=job, state=state, **labels)
+def verdict(
+    job: str,
+    state: str,
+    value: float = 0.0,
+    ago: float = 0.0,
+    lasts: float = 300.0,
+    about: Mapping[str, str] = MappingProxyType({}),
+) -> Series:
+    """What the rules record of a job's state; ``about`` says who is the suspect."""
+    times = moment(VERDICT, value, ago, lasts)
+    return replace(times, labels=tuple(sorted({"slurm_job_id": job, "state": state, **about}.items())))
 
 
 NETWORK = {"suspect": "network", "transport": "mixed"}
@@ -349,13 +368,13 @@ LATE = {"suspect": "straggler", "node": "n3", "gpu": "GPU5"}
 
 def test_the_fleet_lists_jobs_that_are_hurt_or_just_were_with_their_last_suspect(tmp_path: Path) -> None:
     data = [
-        verdict("now", "degraded", 0.2, **NETWORK),
-        verdict("now", "degraded", 0.3, ago=330, lasts=60, **LATE),
+        verdict("now", "degraded", 0.2, about=NETWORK),
+        verdict("now", "degraded", 0.3, ago=330, lasts=60, about=LATE),
         verdict("just", "healthy", lasts=900),
-        verdict("just", "degraded", 0.3, ago=930, **LATE),
-        verdict("just", "degraded", 0.5, ago=1260, **NETWORK),
+        verdict("just", "degraded", 0.3, ago=930, about=LATE),
+        verdict("just", "degraded", 0.5, ago=1260, about=NETWORK),
         verdict("long-ago", "healthy", lasts=6000),
-        verdict("long-ago", "degraded", 0.4, ago=7200, **NETWORK),
+        verdict("long-ago", "degraded", 0.4, ago=7200, about=NETWORK),
         verdict("hung", "stalled", 1),
         verdict("left-behind", "gone", 1),
         verdict("fine", "healthy"),
@@ -387,11 +406,11 @@ def test_the_fleet_lists_jobs_that_are_hurt_or_just_were_with_their_last_suspect
 def test_the_timeline_of_the_fleet_has_a_line_for_each_job_that_was_hurt_and_no_other(tmp_path: Path) -> None:
     data = [
         verdict("slow", "unknown", ago=7200),
-        verdict("slow", "degraded", 0.0, ago=3600, **NETWORK),
+        verdict("slow", "degraded", 0.0, ago=3600, about=NETWORK),
         verdict("slow", "recovering", ago=3270, lasts=270),
         verdict("slow", "healthy", lasts=2700),
-        verdict("late", "degraded", 0.2, **LATE),
-        verdict("links", "degraded", 0.2, suspect="nvlink", transport="nvlink", node="n1"),
+        verdict("late", "degraded", 0.2, about=LATE),
+        verdict("links", "degraded", 0.2, about={"suspect": "nvlink", "transport": "nvlink", "node": "n1"}),
         verdict("hung", "stalled", 1, ago=1800),
         verdict("hung", "gone", 1, ago=1200),
         verdict("fine", "healthy", lasts=7200),
@@ -415,8 +434,8 @@ def test_the_timeline_of_the_fleet_has_a_line_for_each_job_that_was_hurt_and_no_
 def test_the_timeline_of_a_job_has_a_line_for_each_suspect_beside_that_of_the_job(tmp_path: Path) -> None:
     data = [
         verdict("7", "healthy", ago=3000),
-        verdict("7", "degraded", 0.3, ago=2400, **NETWORK),
-        verdict("7", "degraded", 0.2, ago=600, **LATE),
+        verdict("7", "degraded", 0.3, ago=2400, about=NETWORK),
+        verdict("7", "degraded", 0.2, ago=600, about=LATE),
         verdict("8", "stalled", 1),
     ]
     whole, suspects = ask(made("defaults")["job"], "State and cause", data, tmp_path)
@@ -446,7 +465,7 @@ COUNTS = {"Jobs": 4, "Degraded": 1, "Stalled": 0, "Recovering": 0, "Gone": 1, "U
 @pytest.mark.parametrize("title", [*COUNTS, "GPUs of hurt jobs"])
 def test_a_fleet_without_telemetry_is_not_a_healthy_one(title: str, tmp_path: Path) -> None:
     data = [
-        verdict("a", "degraded", 0.2, **NETWORK),
+        verdict("a", "degraded", 0.2, about=NETWORK),
         verdict("b", "healthy"),
         verdict("c", "gone", 1),
         verdict("d", "unknown"),
@@ -502,7 +521,7 @@ def test_the_usual_line_of_a_job_is_the_same_everywhere_and_leaves_degradation_o
             np.arange(NOW - 10_800, NOW + 1, 30.0),
             np.where(np.arange(361) < 100, 100.0, 50.0),
         ),
-        verdict("7", "degraded", 0.5, lasts=7800, **NETWORK),
+        verdict("7", "degraded", 0.5, lasts=7800, about=NETWORK),
     ]
     title = "Bandwidth across domains, several ranks per node (mixed)"
     current, usual = ask(made("defaults")["job"], title, data, tmp_path)

@@ -269,7 +269,10 @@ def test_a_heatmap_is_drawn_from_series_and_shows_zeros() -> None:
 
 
 def test_a_state_timeline_names_and_colours_its_states() -> None:
-    (mapping,) = panel("State")["fieldConfig"]["defaults"]["mappings"]
+    defaults = panel("State")["fieldConfig"]["defaults"]
+    (mapping,) = defaults["mappings"]
+    # By thresholds, Grafana would merge the values and forget the states: grafana/grafana#71804.
+    assert defaults["color"] == {"mode": "fixed", "fixedColor": grafana.PALETTE["neutral"]}
     assert mapping["options"]["1"] == {"text": "degraded", "color": grafana.PALETTE["bad"], "index": 1}
 
 

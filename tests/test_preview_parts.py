@@ -56,6 +56,8 @@ def span(points: int, step: int = 30) -> Span:
         (314, "suffix:TFLOP/s", "314 TFLOP/s"),
         (7, "furlong", "7 furlong"),
         (1, "bool_on_off", "On"),
+        (1_773_930_000_000, "dateTimeAsIso", "2026-03-19 14:20:00"),
+        (1e300, "dateTimeAsIso", str(int(1e300))),
         (-0.0125, "percentunit", "-1.25 %"),
         (math.nan, "s", "NaN"),
         (math.inf, "s", "+Inf"),

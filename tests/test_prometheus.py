@@ -250,6 +250,8 @@ def test_points_in_time_agree_with_the_clock_and_come_back_as_they_were() -> Non
         ("job:dump:timestamp_seconds", True),
         ("job:dump_timestamp_seconds:max", True),
         ("process_start_time_seconds", True),
+        ("job:nccl_verdict:since", True),
+        ("job:nccl_progress:timestamp", True),
         ("job:dump_age:seconds", False),
         ("job:dump_timestamp_seconds:count", False),
         ("nccl_collective_exec_time_microseconds", False),

@@ -93,7 +93,7 @@ def of_job(one: Series, number: int) -> Series:
 def made_up(site: Site, known: Iterable[Series], end: float) -> Iterator[Series]:
     """Something for every signal that a healthy job does not record, on the first job."""
     known = list(known)
-    places = [dict(one.labels) for one in known if one.name == "gpu:nccl_exec:relative"][:8]
+    places = [dict(one.labels) for one in known if one.name == "gpu:nccl_lateness:ratio"][:8]
     words = {
         "algo_proto": "RING_SIMPLE",
         "collective": "AllGather",
@@ -107,6 +107,7 @@ def made_up(site: Site, known: Iterable[Series], end: float) -> Iterator[Series]
         "p2p_operation": "Send",
         "port": "1",
         "size_class": "large",
+        "state": "degraded",
         "suspect": "network",
         "transport": "mixed",
     }
@@ -123,6 +124,15 @@ def made_up(site: Site, known: Iterable[Series], end: float) -> Iterator[Series]
             values = {**words, **place, "instance": targets[place["node"]]}
             labels = tuple(sorted((label, values.get(label, "x")) for label in wanted))
             yield Series(name, labels, np.array([end]), np.array([0.5]))
+
+
+def hurt(one: Series) -> Series:
+    """The verdict about a job that is hurt, so that what shows hurt jobs has something to show."""
+    if one.name != "job:nccl_verdict:depth":
+        return one
+    job = dict(one.labels)["slurm_job_id"]
+    labels = {"slurm_job_id": job, "state": "degraded", "suspect": "network", "transport": "mixed"}
+    return replace(one, labels=tuple(sorted(labels.items())), values=np.full(len(one.values), 0.2))
 
 
 def store(data: Path, series: list[Series], start: float, end: float, recent: list[Series]) -> int:
@@ -211,13 +221,13 @@ def template(job: str) -> list[str]:
 def main() -> None:
     """Build the fleet, open every board, print what is slow and the ratio."""
     hours = float(sys.argv[1]) if len(sys.argv) > 1 else 6.0
-    site = Site()
+    site = Site.model_validate({"companions": {"p2p": {"enabled": True}}})
     views = {slug: Board(json.loads(json.dumps(board))) for slug, board in build.bundle(site, ()).dashboards.items()}
     raw = one_job()
     end = float(max(one.times[-1] for one in raw)) - STEP
     with tempfile.TemporaryDirectory() as folder:
         recorded = settled(raw, build.signals(site), end, Path(folder))
-        recorded += made_up(site, recorded, end)
+        recorded = [*map(hurt, recorded), *made_up(site, recorded, end)]
         end += 6 * 3600 - end % BLOCK  # so that the blocks are whole
         start = end - hours * 3600
         fleet = [of_job(one, number) for number in range(JOBS) for one in recorded]

@@ -82,6 +82,7 @@ def _verdict(sensitivity: Sensitivity) -> Row:
                 width=24,
                 height=4,
                 columns={
+                    "<job_label>": "Job",
                     **WHAT,
                     "Value #A": "Depth",
                     "Value #B": "Since",
@@ -134,12 +135,6 @@ def _verdict(sensitivity: Sensitivity) -> Row:
                 title="Lateness of GPUs above the usual",
                 query=worst("<of_job>"),
                 legend="{{<node_label>}} {{<gpu_label>}}",
-                also=(
-                    Query(
-                        expr="quantile by (<job>) (0.5, gpu:nccl_lateness_noise:ratio{<of_job>})",
-                        legend="usual noise of a GPU",
-                    ),
-                ),
                 read="The part of their waiting time that the others spend on this GPU; bigger is later. Drawn are the eight "
                 "latest of the shown time.",
                 bad="one line far above the others: everybody waits for that GPU; those of one node together: the node",
@@ -158,9 +153,9 @@ _EVIDENCE = Row(
         answers(
             "job:nccl_suspect:score",
             title="Evidence against each suspect",
-            query="@{<of_job>}",
+            query=worst("<of_job>"),
             legend=_WHO,
-            read="From 1 on a suspect can become the verdict; below a half it is dropped.",
+            read="The eight strongest of the shown time. From 1 on a suspect can become the verdict; below a half it is dropped.",
             bad="a line above 1: the highest that no other one explains is the verdict",
             steps=((None, "ok"), (1, "bad")),
             width=8,
@@ -168,8 +163,9 @@ _EVIDENCE = Row(
         answers(
             "job:nccl_suspect:depth",
             title="Depth of each suspect",
-            query="@{<of_job>}",
+            query=worst("<of_job>"),
             legend=_WHO,
+            read="The eight deepest of the shown time.",
             bad="a line that steps up and stays; the verdict's depth is that of its suspect",
             width=8,
         ),

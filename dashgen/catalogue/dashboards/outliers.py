@@ -38,7 +38,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         bad="a suspect; a straggler is the GPU or node that the panels below show as latest",
                         width=24,
                         height=4,
-                        columns={**WHAT, "Value #A": "Depth", "Value #B": "Since"},
+                        columns={"<job_label>": "Job", **WHAT, "Value #A": "Depth", "Value #B": "Since"},
                         column_units={"Value #B": Unit.TIMESTAMP},
                         links=_TO_FABRIC,
                         no_value="the job does not report",

@@ -165,6 +165,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         bad="more than half of the scrapes: a file is broken, not merely being rewritten",
                         steps=steps("NcclTextfileUnreadable", sensitivity),
                         minimum=0.0,
+                        width=8,
                     ),
                     answers(
                         "node:nccl_duplicates:rate",
@@ -174,6 +175,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         bad="anything above zero: series with equal labels are dropped",
                         steps=steps("NcclDuplicateSeries", sensitivity),
                         minimum=0.0,
+                        width=8,
                     ),
                     Panel(
                         title="Nodes by NCCL version",
@@ -193,6 +195,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                             ),
                         ),
                         minimum=0.0,
+                        width=8,
                     ),
                 ),
             ),
