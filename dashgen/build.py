@@ -65,8 +65,8 @@ _SEEN = """and on ({job}) (
 )"""
 
 
-# Seconds of silence, after the last news that can have been seen, that are a stall: checkpoints take one to three minutes
-# (companions of DCGM), and PyTorch's heartbeat monitor aborts after eight.
+# Seconds of silence, after the last news that can have been seen, that are a stall: checkpoints take one to three
+# minutes (companions of DCGM), and PyTorch's heartbeat monitor aborts after eight.
 PAUSE = 180.0
 
 

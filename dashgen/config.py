@@ -35,7 +35,7 @@ def _label(name: str) -> str:
     if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", name):
         raise ValueError(f"{name!r} is not a Prometheus label name (letters, digits and underscores)")
     if name.lower() in ("inf", "nan"):
-        raise ValueError(f"{name!r} is a number to PromQL, which cannot group by it; rename the label in relabel_configs")
+        raise ValueError(f"{name!r} is a number to PromQL, which cannot group by it; relabel it")
     if name in _RESERVED or name.startswith("__"):
         raise ValueError(f"{name!r} is used by the rules themselves; choose the site's own label")
     return name

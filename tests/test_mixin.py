@@ -87,7 +87,10 @@ CASES: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
             "selector": 'a="b"',
             "labels": {"job": "j", "node": "n", "cluster": "c"},
             "sensitivity": "high",
-            "alerts": {"NcclJobQuiet": {"high": {"threshold": 7.5}}, "NcclGpuLate": {"high": {"extra": {"page": 0.03}}}},
+            "alerts": {
+                "NcclJobQuiet": {"high": {"threshold": 7.5}},
+                "NcclGpuLate": {"high": {"extra": {"page": 0.03}}},
+            },
             "grafana": {"uid_prefix": "p-"},
         },
     ),

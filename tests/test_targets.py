@@ -439,7 +439,7 @@ def test_the_validator_finds_what_grafana_would_refuse(change: str, says: str) -
             "{{ with .Labels.a }}{{ . }}{{ end }} {{ .Labels.b }}",
         ),
         (
-            'slow{{ range query "x" }}{{ if eq .Labels.a $labels.a }} since {{ .Value }}{{ end }}{{ end }} {{ $value }}',
+            'slow{{ range query "x" }}{{ if eq .Labels.a $labels.a }} {{ .Value }}{{ end }}{{ end }} {{ $value }}',
             "slow {{ .Values.A.Value }}",
         ),
         ("costs 5$", 'costs 5{{ "\\x24" }}'),
