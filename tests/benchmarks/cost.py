@@ -3,9 +3,9 @@
 
 Run: python tests/benchmarks/cost.py [--jobs N] [--report FILE.json]   (jobs of 256 GPUs, default 8)
 
-The reference is ``count(nccl_bus_bandwidth_gbs) + count(nccl_collective_exec_time_microseconds)`` on the same Prometheus
-in the same run. A rule counts by how often it runs: one whose group is evaluated every fourth dump counts a quarter.
-What the rules record on this fleet is found by the rule engine (``dashgen.engine``), and gets as much history as any rule
+The reference is ``count(nccl_bus_bandwidth_gbs) + count(nccl_collective_exec_time_microseconds)`` on the same server in
+the same run. A rule counts by how often it runs: one whose group is evaluated every fourth dump counts a quarter. What
+the rules record on this fleet is found by the rule engine (``dashgen.engine``), and gets as much history as any rule
 looks back, a day for what is remembered.
 """
 
@@ -191,7 +191,9 @@ def main() -> int:
         figures, costs = measured(given.jobs, Path(folder))
     for each in sorted(costs, key=lambda cost: -cost.weighted):
         print(f"  {each.weighted:7.3f} s a dump  {each.seconds:7.3f} s  {each.group}: {each.name}")
-    print(f"reading each raw sample once: {figures['raw_seconds']:.3f} s; rules: {figures['rule_seconds']:.3f} s a dump")
+    print(
+        f"reading each raw sample once: {figures['raw_seconds']:.3f} s; rules: {figures['rule_seconds']:.3f} s a dump"
+    )
     print(f"ratio {figures['ratio']:.2f} (at most {MOST:g})")
     print(
         f"recorded {figures['recorded_series']:.0f} of {figures['nccl_series']:.0f} series, {figures['recorded_share']:.1%}"
