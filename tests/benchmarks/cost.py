@@ -191,13 +191,12 @@ def main() -> int:
         figures, costs = measured(given.jobs, Path(folder))
     for each in sorted(costs, key=lambda cost: -cost.weighted):
         print(f"  {each.weighted:7.3f} s a dump  {each.seconds:7.3f} s  {each.group}: {each.name}")
+    raw, taken, ratio = (figures[name] for name in ("raw_seconds", "rule_seconds", "ratio"))
     print(
-        f"reading each raw sample once: {figures['raw_seconds']:.3f} s; rules: {figures['rule_seconds']:.3f} s a dump"
+        f"reading each raw sample once: {raw:.3f} s; rules: {taken:.3f} s a dump; ratio {ratio:.2f} (at most {MOST:g})"
     )
-    print(f"ratio {figures['ratio']:.2f} (at most {MOST:g})")
-    print(
-        f"recorded {figures['recorded_series']:.0f} of {figures['nccl_series']:.0f} series, {figures['recorded_share']:.1%}"
-    )
+    made, nccl, share = (figures[name] for name in ("recorded_series", "nccl_series", "recorded_share"))
+    print(f"recorded {made:.0f} of {nccl:.0f} series, {share:.1%}")
     if given.report:
         data = {**figures, "rules": [asdict(each) for each in costs]}
         given.report.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
