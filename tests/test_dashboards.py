@@ -459,7 +459,15 @@ def test_states_are_shown_by_their_own_word_and_colour() -> None:
     assert found >= 2 * len(SITES)
 
 
-COUNTS = {"Jobs": 4, "Degraded": 1, "Stalled": 0, "Recovering": 0, "Gone": 1, "Unknown": 1, "Alerts firing": 0}
+COUNTS = {
+    "Jobs reporting": 4,
+    "Degraded": 1,
+    "Stalled": 0,
+    "Recovering": 0,
+    "Gone": 1,
+    "Unknown": 1,
+    "Alerts firing": 0,
+}
 
 
 @pytest.mark.parametrize("title", [*COUNTS, "GPUs of hurt jobs"])

@@ -193,7 +193,7 @@ ALERTS = (
         description="No series of job {{ $labels.<job_label> }} comes from {{ $labels.<node_label> }} any more although the job reports "
         "from other nodes. The exporter is gone or cannot be reached: we are blind there, the job may be fine.",
         tiers={
-            Sensitivity.MEDIUM: Tier(threshold=1, dumps=6, severity=Severity.WARNING),
+            Sensitivity.MEDIUM: Tier(threshold=1, dumps=4, severity=Severity.WARNING),
             Sensitivity.HIGH: Tier(threshold=1, dumps=3, severity=Severity.WARNING),
         },
         sources="Three dumps bridge a missed scrape and a file caught empty.",

@@ -234,7 +234,9 @@ _PAGES = {
 _UNSEEN = """
 unless on (<job>) job:training_throughput_loss:ratio > <page>
 unless on (<job>) (
-  job:nccl_verdict:depth{state="degraded"} > <blind> unless on (<job>) job:training_throughput_loss:ratio
+  job:nccl_verdict:depth{state="degraded"} > <blind>
+  and count_over_time(job:nccl_verdict:depth{state="degraded"}[<3 dumps - 1s>]) >= 3
+  unless on (<job>) job:training_throughput_loss:ratio
 )"""
 
 ALERTS = (
@@ -248,7 +250,9 @@ job:nccl_verdict:depth{state="degraded"} ^ 0
 (job:training_throughput_loss:ratio > <threshold>)
 or on (<job>)
 label_replace(
-  job:nccl_verdict:depth{state="degraded"} > <blind> unless on (<job>) job:training_throughput_loss:ratio,
+  job:nccl_verdict:depth{state="degraded"} > <blind>
+  and count_over_time(job:nccl_verdict:depth{state="degraded"}[<3 dumps - 1s>]) >= 3
+  unless on (<job>) job:training_throughput_loss:ratio,
   "evidence", "none", "", ""
 )""",
         summary="Job {{ $labels.<job_label> }} is slowed down by its communication; suspect: {{ $labels.suspect }} "
@@ -355,10 +359,10 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         "Look first at the outlier board, then at clocks, XIDs and processes of that GPU.",
         tiers={
             Sensitivity.MEDIUM: Tier(
-                threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.MEDIUM]
+                threshold=0.0, dumps=1, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.MEDIUM]
             ),
             Sensitivity.HIGH: Tier(
-                threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.HIGH]
+                threshold=0.0, dumps=1, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.HIGH]
             ),
         },
         sources="The verdict has its own: effect and significance.",
@@ -376,10 +380,10 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         "outlier board, then at the host: CPU, storage, clocks, links inside the domain.",
         tiers={
             Sensitivity.MEDIUM: Tier(
-                threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.MEDIUM]
+                threshold=0.0, dumps=1, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.MEDIUM]
             ),
             Sensitivity.HIGH: Tier(
-                threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.HIGH]
+                threshold=0.0, dumps=1, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.HIGH]
             ),
         },
         sources="The verdict has its own: effect and significance.",
@@ -399,10 +403,10 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         "link error counters of that node.",
         tiers={
             Sensitivity.MEDIUM: Tier(
-                threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.MEDIUM]
+                threshold=0.0, dumps=1, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.MEDIUM]
             ),
             Sensitivity.HIGH: Tier(
-                threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.HIGH]
+                threshold=0.0, dumps=1, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.HIGH]
             ),
         },
         sources="The verdict has its own: effect and significance.",

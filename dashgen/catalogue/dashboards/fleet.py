@@ -38,7 +38,7 @@ def _now(sensitivity: Sensitivity) -> Row:
         title="Now",
         panels=(
             number(
-                "Jobs",
+                "Jobs reporting",
                 f"count({_JOBS})",
                 "How many jobs does Inspector report? Healthy: the number of running jobs with Inspector. Bad: fewer than "
                 "the scheduler runs, or no data at all: then nobody watches.",

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dashgen.catalogue.dashboards.parts import (
     COLLECTIVE,
+    FEW,
+    FEWER,
     JOB,
     STATES,
     TRANSPORT,
@@ -139,6 +141,7 @@ def _verdict(sensitivity: Sensitivity) -> Row:
                 "latest of the shown time.",
                 bad="one line far above the others: everybody waits for that GPU; those of one node together: the node",
                 width=8,
+                interval=FEWER,
                 no_value="no GPU can be judged",
             ),
             throughput("a step below the usual line at the time of a verdict; evidence says what is measured", width=8),
@@ -225,6 +228,7 @@ _SIZES = Row(
                 ),
             ),
             minimum=0.0,
+            interval=FEW,
             width=16,
         ),
         answers(
@@ -234,6 +238,7 @@ _SIZES = Row(
             '  @{collective=~"$collective", <of_job>}\n)',
             legend="{{collective}} {{message_size}} {{algo_proto}} {{nranks}}/{{n_nodes}}",
             read="The fastest path of each.",
+            interval=FEW,
             bad="one size that falls alone is a change of the work, all sizes together the path",
             minimum=0.0,
             width=24,

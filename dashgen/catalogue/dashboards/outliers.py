@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dashgen.catalogue.dashboards.parts import GPU, JOB, NODE, VERDICT, WHAT, answers, link, since, worst
+from dashgen.catalogue.dashboards.parts import FEWER, GPU, JOB, NODE, VERDICT, WHAT, answers, link, since, worst
 from dashgen.model import Dashboard, Query, Row, Sensitivity, Unit
 
 _OF_NODES = '<node_label>=~"$node", <of_job>'
@@ -82,6 +82,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         height=9,
                         minimum=0.0,
                         maximum=_LATEST,
+                        interval=FEWER,
                     ),
                     answers(
                         "gpu:nccl_lateness_excess:ratio",
@@ -96,6 +97,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         ),
                         read="The eight latest of the shown time.",
                         bad="one line that steps up and stays: that GPU; many that take turns: uneven work, nobody's fault",
+                        interval=FEWER,
                         width=12,
                         no_value="no GPU can be judged",
                     ),
@@ -107,6 +109,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         legend="{{<node_label>}}",
                         read="The mean of the node's GPUs.",
                         bad="one node that rises arrives late with all its GPUs; one that falls is early and innocent",
+                        interval=FEWER,
                         width=12,
                     ),
                 ),

@@ -49,6 +49,11 @@ _STATES = (
 STATES = {value: (word, role) for value, (_, word, role) in enumerate(_STATES)}
 
 
+# The least distance of two points where hundreds of series are read: what counts lasts longer.
+FEWER = "<2 dumps>"
+FEW = "<4 dumps>"
+
+
 def cluster_variable(label: str) -> tuple[Variable, ...]:
     """The variable of a site that keeps several clusters in one Prometheus."""
     return (Variable(name="cluster", label=label, series=FLEET, title="Cluster"),)
