@@ -69,6 +69,7 @@ class Fault(_Strict):
     start: Moment
     end: Moment
     job: str
+    cluster: str | None = Field(None, description="where one Prometheus holds several clusters, that of the job")
     transport: tuple[Literal["nvlink", "network", "mixed"], ...] = ()
     suspect: Literal["network", "nvlink", "straggler", "unknown"] | None = None
     node: str | None = None
