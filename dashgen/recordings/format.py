@@ -69,11 +69,11 @@ class Fault(_Strict):
     start: Moment
     end: Moment
     job: str
-    cluster: str | None = Field(None, description="where one Prometheus holds several clusters, that of the job")
     transport: tuple[Literal["nvlink", "network", "mixed"], ...] = ()
     suspect: Literal["network", "nvlink", "straggler", "unknown"] | None = None
     node: str | None = None
     gpu: str | None = None
+    cluster: str | None = Field(None, description="where one recording holds several clusters")
     throughput_loss: float | None = Field(None, ge=0, le=1, description="loss of job throughput, 0..1")
 
     @model_validator(mode="after")
