@@ -205,7 +205,7 @@ def rules(
 
 @app.command()
 def explain(
-    name: Annotated[str, typer.Argument(help="a signal such as job:nccl_degraded:bool, or an alert")],
+    name: Annotated[str, typer.Argument(help="a signal such as job:nccl_verdict:depth, or an alert")],
     config: Config = None,
 ) -> None:
     """Tell what a signal or an alert asks, how, and what to do about it."""
