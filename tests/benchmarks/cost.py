@@ -86,7 +86,9 @@ def fleet(jobs: int) -> list[Series]:
     return simulate(scenario)[1]
 
 
-def recorded(raw: list[Series], groups: Iterable[RuleGroup], begin: float, end: float, every: float) -> list[Series]:
+def last_recorded(
+    raw: list[Series], groups: Iterable[RuleGroup], begin: float, end: float, every: float
+) -> list[Series]:
     """The last sample of all that the rules record. Raises UserError where there is no engine and no Go."""
     program = engine.engine() or engine.build()
     files = {"recording.yaml": rule_file(groups)}
@@ -158,7 +160,7 @@ def measured(jobs: int, folder: Path) -> tuple[dict[str, float], list[Cost]]:
     begin, end = (float(pick(one.times[pick_at] for one in raw)) for pick, pick_at in ((min, 0), (max, -1)))
     nccl = sum(one.name.startswith("nccl_") for one in raw)
     print(f"{GPUS * jobs} GPUs, {nccl} NCCL series", flush=True)
-    made = recorded(raw, recording, begin, end, every)
+    made = last_recorded(raw, recording, begin, end, every)
     far = look_back(expr for _, _, expr, _ in listed)
     steps = {rule.record: seconds(group.interval) for group in recording for rule in group.rules}  # type: ignore[union-attr]
     past: Mapping[str, float] = {name: far.get(name, 0.0) for name in steps}
