@@ -206,12 +206,61 @@ def rules(
 @app.command()
 def explain(
     name: Annotated[str, typer.Argument(help="a signal such as job:nccl_verdict:depth, or an alert")],
+    job: Annotated[
+        str | None, typer.Option("--job", help="id of a job: print the values of everything behind the name for it")
+    ] = None,
+    prometheus: Annotated[str | None, typer.Option("--prometheus", help="address of the Prometheus to ask")] = None,
+    recording: Annotated[Path | None, typer.Option("--recording", help="folder of one recording to ask")] = None,
+    at: Annotated[
+        datetime | None,
+        typer.Option(
+            "--at", help="moment, UTC; by default now, in a recording the end of the job's first fault or of everything"
+        ),
+    ] = None,
     config: Config = None,
 ) -> None:
-    """Tell what a signal or an alert asks, how, and what to do about it."""
+    """Tell what a signal or an alert asks, how, and what to do about it; with --job, why it says what it says."""
+    from dashgen.explain import check
     from dashgen.explain import explain as text
 
-    typer.echo(text(name, _site(config)))
+    site = _site(config)
+    if job is None:
+        if prometheus or recording or at:
+            raise UserError("explain: --prometheus, --recording and --at need a job; add --job ID")
+        typer.echo(text(name, site))
+        return
+    if (prometheus is None) == (recording is None):
+        raise UserError("explain: --job needs a place to look; give --prometheus URL or --recording DIR")
+    check(name, site)
+    asked = None if at is None else _utc(at).timestamp()
+    if prometheus is not None:
+        from dashgen.recordings.live import Prometheus
+        from dashgen.why import Subject, why
+
+        now = datetime.now(UTC).timestamp()
+        typer.echo(why(Subject(name, job, now if asked is None else asked), site, Prometheus(prometheus).instant))
+    elif recording is not None:
+        typer.echo(_why_recorded(name, job, recording, asked, site))
+
+
+def _why_recorded(name: str, job: str, folder: Path, asked: float | None, given: Site) -> str:
+    """What the rules make of a recording, asked of a Prometheus that holds it."""
+    from dashgen import build as building
+    from dashgen import prometheus, replay, scoreboard
+    from dashgen.recordings.format import read_samples, read_story
+    from dashgen.why import Subject, moment, why
+
+    for tool in ("promtool", "prometheus"):
+        prometheus.find(tool)
+    story = read_story(folder)
+    subject = Subject(name, job, replay.within(story, asked, moment(story, job)))
+    ((_, site),) = scoreboard.sites([folder], given)
+    bundle = building.bundle(site, list(Sensitivity))
+    with _progress(1, "evaluating") as step:
+        played = replay.replay(bundle, story, read_samples(folder), list(Sensitivity))
+        step(folder.name)
+    with replay.serve(played) as server:
+        return why(subject, site, server.query)
 
 
 @app.command()

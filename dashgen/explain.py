@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The catalogue in words: one signal, one alert, or a commented configuration."""
+"""The catalogue in words: one signal or one alert and what it is made of, or a commented configuration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from dashgen import catalogue
+from dashgen import catalogue, lineage
 from dashgen.build import fill, signal_expr, symbolic
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config import Companions, Site
@@ -25,13 +25,21 @@ def explain(name: str, site: Site) -> str:
         return _signal(catalogue.SIGNAL_BY_NAME[name], site)
     if name in catalogue.ALERT_BY_NAME:
         return _alert(site.alert(catalogue.ALERT_BY_NAME[name]), site)
-    metrics = {site.metric(metric.key): metric for metric in METRICS}
-    if name in metrics:
-        return _metric(metrics[name], name)
-    known = [*catalogue.SIGNAL_BY_NAME, *catalogue.ALERT_BY_NAME, *metrics]
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
-    remedy = f"did you mean {', '.join(near)}?" if near else "rules/ lists all signals and alerts"
-    raise UserError(f"{name}: no such signal, alert or metric; {remedy}")
+    check(name, site)
+    return _metric(_metrics(site)[name], name)
+
+
+def check(name: str, site: Site) -> None:
+    """Raise UserError, with near names, for the name of neither a signal nor an alert nor an upstream metric."""
+    known = [*catalogue.SIGNAL_BY_NAME, *catalogue.ALERT_BY_NAME, *_metrics(site)]
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+        remedy = f"did you mean {', '.join(near)}?" if near else "rules/ lists all signals and alerts"
+        raise UserError(f"{name}: no such signal, alert or metric; {remedy}")
+
+
+def _metrics(site: Site) -> dict[str, Metric]:
+    return {site.metric(metric.key): metric for metric in METRICS}
 
 
 def _signal(signal: Signal, site: Site) -> str:
@@ -48,12 +56,20 @@ def _signal(signal: Signal, site: Site) -> str:
             *([f"  Numbers: {signal.sources}"] if signal.sources else []),
             "",
             expr,
+            *_below(signal.name, site),
         ]
     )
 
 
 def _alert(alert: Alert, site: Site) -> str:
-    return runbook(alert, symbolic(alert, site)).rstrip()
+    return "\n".join([runbook(alert, symbolic(alert, site)).rstrip(), *_below(alert.name, site, "## Made of", "    ")])
+
+
+def _below(name: str, site: Site, title: str = "Made of:", indent: str = "  ") -> list[str]:
+    """The tree of what a name is made of, its root left out."""
+    steps = lineage.tree(name, site)[1:]
+    known = lineage.vocabulary(site)
+    return ["", title, "", *(indent + lineage.line(step, known)[2:] for step in steps)] if steps else []
 
 
 def _metric(metric: Metric, name: str) -> str:

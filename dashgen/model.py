@@ -43,6 +43,7 @@ class Unit(StrEnum):
     COUNT = "short"
     PER_SECOND = "ops"
     BYTES = "bytes"
+    MEBIBYTES = "mbytes"
     BYTES_PER_SECOND = "Bps"
     TIMESTAMP = "dateTimeAsIso"  # of milliseconds
     TFLOPS = "tflops"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from dashgen.errors import UserError
 from dashgen.model import AlertRule, Bundle, RuleGroup, Sensitivity
 from dashgen.prometheus import Evaluation, Server, evaluate, make_blocks, seconds
 from dashgen.recordings.format import Recording, Series
@@ -60,6 +61,17 @@ def serve(played: Replay) -> Iterator[Server]:
         # Blocks hold no stale markers: a sample must not outlive the next scrape or evaluation by much.
         with Server(Path(data), lookback=max(played.story.scrape_interval, played.interval) + 20) as server:
             yield server
+
+
+def within(story: Recording, asked: float | None, otherwise: float) -> float:
+    """The moment in a recording that ``--at`` asks for, in seconds since the epoch. Raises UserError outside of it."""
+    start, end = story.start.timestamp(), story.end.timestamp()
+    if asked is None:
+        return otherwise
+    if not start < asked <= end:
+        span = " to ".join(f"{moment:%Y-%m-%dT%H:%M:%S}" for moment in (story.start, story.end))
+        raise UserError(f"--at: not within the recording, {span}; name a moment in it")
+    return asked
 
 
 def pack_name(tier: Sensitivity) -> str:

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from dashgen import engine
+
 PATIENCE = 30.0  # seconds
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -28,6 +30,13 @@ def tool(*names: str) -> str:
     if os.environ.get("CI") == "true":
         pytest.fail(message)
     pytest.skip(message)
+
+
+def rule_engine() -> str:
+    """The path of the rule engine, which is built where it is not yet there."""
+    if engine.engine() is None:
+        tool("go")
+    return engine.engine() or engine.build()
 
 
 @contextmanager

@@ -21,6 +21,7 @@ LAYERS = (
         "build",
         "runbook",
         "explain",
+        "lineage",
         "grafana",
         "panels",
         "modernise",
@@ -36,7 +37,7 @@ LAYERS = (
     {"recordings", "output", "drift", "ncclperf"},
     {"prometheus", "engine", "ruletest"},
     {"viewer", "replay"},
-    {"proof", "scoreboard", "trials", "preview"},
+    {"proof", "scoreboard", "trials", "preview", "why"},
     {"scorecard"},
     {"cli", "__main__"},
 )

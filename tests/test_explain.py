@@ -1,20 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`dashgen explain`: everything that dashgen knows can be asked for by its name."""
+"""`dashgen explain`: everything that dashgen knows can be asked for by its name, and why it said what it said."""
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import promql_parser
 import pytest
 from command import dashgen
+from hypothesis import given
+from hypothesis import strategies as st
+from processes import tool
+from test_record import answering, prometheus
 
-from dashgen import build, catalogue, config
+from dashgen import build, catalogue, config, promql
 from dashgen.catalogue.metrics import COMPANIONS, METRICS
 from dashgen.config import Companions, Site
 from dashgen.errors import UserError
 from dashgen.explain import explain
+from dashgen.lineage import Step, steps, tree, vocabulary
 from dashgen.model import Sensitivity
+from dashgen.recordings.format import Series, read_samples, read_story
+from dashgen.replay import replay
+from dashgen.why import MOST_JOBS, MOST_ROWS, moment, of_job
 
 EVERYTHING = config.site({"companions": {"slurm": {"enabled": True}, "throughput": {"metric": "mfu"}}}, "test")
 KEYS = {*Site.model_fields, *(f"companions.{name}" for name in Companions.model_fields)}
@@ -30,7 +42,7 @@ def test_a_signal_is_explained_by_its_question_its_healthy_value_its_alerts_and_
     assert signal.question in text and signal.healthy in text
     assert all(alert.name in text for alert in catalogue.ALERTS if alert.signal == name)
     for site in (EVERYTHING, BARE):
-        promql = explain(name, site).split("\n\n", 1)[1]
+        promql = explain(name, site).split("\n\n")[1]
         if name in build.signals(site):
             promql_parser.parse(promql)
         else:
@@ -77,7 +89,7 @@ def test_the_site_has_its_own_names_and_its_own_thresholds() -> None:
     ("name", "near"),
     [
         ("NcclGpuSlow", "NcclGpuLate"),
-        ("job:nccl_degraded", "job:nccl_degraded:bool"),
+        ("job:nccl_verdict", "job:nccl_verdict:depth"),
         ("nccl_bus_bandwidth", "nccl_bus_bandwidth_gbs"),
         ("zzz", "rules/ lists all signals and alerts"),
         ("", "rules/ lists all signals and alerts"),
@@ -91,3 +103,186 @@ def test_an_unknown_name_is_answered_with_near_ones(name: str, near: str) -> Non
 def test_the_command_prints_it(tmp_path: Path) -> None:
     done = dashgen("explain", "NcclGpuLate", cwd=tmp_path)
     assert (done.returncode, done.stderr, done.stdout) == (0, "", explain("NcclGpuLate", Site()) + "\n")
+
+
+# What a rule is made of.
+
+
+def test_each_series_is_told_once_and_feedback_ends_a_branch() -> None:
+    rules = {
+        "memory": ("verdict", "raw"),
+        "evidence": ("raw", "memory"),
+        "verdict": ("evidence", "since", "raw"),
+        "since": ("since", "verdict"),
+        "alert": ("verdict",),
+    }
+    assert steps("alert", rules) == (
+        Step("alert", 0, told=True),
+        Step("verdict", 1, told=True),
+        Step("evidence", 2, told=True),
+        Step("raw", 3, told=True),
+        Step("memory", 3, told=True),
+        Step("verdict", 4, told=False, earlier=True),
+        Step("raw", 4, told=False),
+        Step("since", 2, told=True, earlier=True),
+        Step("raw", 2, told=False),
+    )
+    assert steps("since", {"since": ("since",)})[1:] == (Step("since", 1, told=False, earlier=True),)
+    assert steps("raw", rules) == (Step("raw", 0, told=True),)
+
+
+@pytest.mark.parametrize("name", [*catalogue.SIGNAL_BY_NAME, *catalogue.ALERT_BY_NAME])
+def test_a_tree_goes_down_to_what_others_expose(name: str) -> None:
+    rules, exposed = build.signals(EVERYTHING), build.exposed(EVERYTHING)
+    found, known = tree(name, EVERYTHING), vocabulary(EVERYTHING)
+    told = [step.name for step in found if step.told]
+    assert len(told) == len(set(told)) and {step.name for step in found} == set(told)
+    assert set(told) <= known.keys()
+    if name in rules:
+        assert {step.name for step in found if step.depth == 1} == promql.names(rules[name])
+    # A branch ends where others expose, at feedback, at a reference, or at a constant.
+    for step, after in zip(found, [*found[1:], None], strict=True):
+        leaf = after is None or after.depth <= step.depth
+        constant = step.name in rules and not promql.names(rules[step.name])
+        gone = step.depth == 0 and name not in rules
+        assert not leaf or step.name in exposed or step.earlier or not step.told or constant or gone, step
+
+
+def test_the_tree_of_an_alert_is_part_of_what_is_told_of_it() -> None:
+    text = explain("NcclJobDegraded", Site())
+    below = text[text.index("## Made of") :]
+    assert "    job:nccl_verdict:depth  [percentunit]  What is the state of each job" in below
+    assert "job:nccl_verdict:depth  (what an earlier evaluation recorded)" in below
+    assert "nccl_collective_exec_time_microseconds  (as above)" in below
+
+
+# Why a job got its verdict.
+
+TRACE = Path(__file__).parent / "worlds" / "traces" / "trace-AR"
+JOB, END = "710000", "2025-01-01 12:22:30 UTC"
+OTHERS = 30
+
+
+@dataclass(frozen=True)
+class Served:
+    """A Prometheus with a recording and what the rules made of it, and more jobs that only the first metric shows."""
+
+    url: str
+    config: Path
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    tool("promtool")
+    folder = tmp_path_factory.mktemp("served")
+    story = read_story(TRACE)
+    site = folder / "dashgen.yaml"
+    site.write_text("companions: {throughput: {metric: training_throughput_tflops_per_gpu}}\n")
+    found = replay(build.bundle(config.load(site)), story, read_samples(TRACE), list(Sensitivity)).series
+    times = np.arange(story.start.timestamp(), story.end.timestamp() + 1, 15.0)
+    others = [
+        Series(
+            "nccl_bus_bandwidth_gbs", (("gpu", f"G\x1b[2J{number}"), ("slurm_job_id", f"9{number:02}")), times, times
+        )
+        for number in range(OTHERS)
+    ]
+    with prometheus([*found, *others], folder, "--query.lookback-delta=50s") as url:
+        yield Served(url, site)
+
+
+def test_a_recording_and_a_prometheus_give_the_same_reasons(served: Served, tmp_path: Path) -> None:
+    asked = ["explain", "NcclJobDegraded", "--job", JOB]
+    recorded = dashgen(*asked, "--recording", TRACE, cwd=tmp_path)
+    assert (recorded.returncode, recorded.stderr) == (0, "")
+    assert recorded.stdout.startswith(f"NcclJobDegraded, job {JOB}, {END}\n")
+    lines = [line.strip() for line in recorded.stdout.splitlines()]
+
+    def under(name: str) -> list[str]:
+        at = next(number for number, line in enumerate(lines) if line.startswith(f"{name}  "))
+        return lines[at + 1 : at + 2 + MOST_ROWS]
+
+    assert {line.split(" {")[0] for line in under("NcclJobDegraded")[:MOST_ROWS]} == {"= firing"}
+    assert under("job:nccl_verdict:depth")[0].endswith(
+        '% {gpu="GPU1",node="gpu-00000",state="degraded",suspect="straggler"}'
+    )
+    assert under("job:nccl_suspect:since")[0].startswith("= 2025-01-01 12:02:30 {")
+    assert under("DCGM_FI_DEV_GPU_UTIL")[0].startswith("= 100 % {")
+    assert under("training_throughput_tflops_per_gpu")[0].startswith("= 299 {")
+    assert under("nccl_collectives_total")[0] == "= nothing"
+    assert under("nccl_bus_bandwidth_gbs")[MOST_ROWS] == "= and 53 more"
+    moment = ["--at", "2025-01-01T12:22:30", "-c", served.config]
+    live = dashgen(*asked, "--prometheus", served.url, *moment, cwd=tmp_path)
+    assert (live.returncode, live.stderr, live.stdout) == (0, "", recorded.stdout)
+
+
+def test_what_a_label_says_does_not_reach_the_terminal_as_it_is(served: Served, tmp_path: Path) -> None:
+    asked = ["nccl_bus_bandwidth_gbs", "--job", "900", "--prometheus", served.url, "--at", "2025-01-01T12:10:00"]
+    done = dashgen("explain", *asked, cwd=tmp_path)
+    assert done.returncode == 0
+    assert "\x1b" not in done.stdout and '{gpu="G\N{REPLACEMENT CHARACTER}[2J0"}' in done.stdout
+
+
+@pytest.mark.parametrize("job", ["7", "", '710000"} or up{job="', ".*", "710000\n"])
+def test_a_job_that_is_not_there_is_answered_with_those_that_are(served: Served, tmp_path: Path, job: str) -> None:
+    asked = ["NcclGpuLate", "--job", job, "--prometheus", served.url, "--at", "2025-01-01T12:10:00"]
+    done = dashgen("explain", *asked, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    named, _, more = done.stderr.partition("there are ")[2].partition(" and ")
+    assert len(named.split(", ")) == MOST_JOBS and more == f"{OTHERS + 1 - MOST_JOBS} more\n"
+
+
+def test_before_the_job_there_is_none(served: Served, tmp_path: Path) -> None:
+    asked = ["NcclGpuLate", "--job", JOB, "--prometheus", served.url, "--at", "2025-01-01T11:00:00"]
+    done = dashgen("explain", *asked, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "no such slurm_job_id at 2025-01-01 11:00:00 UTC; there is none; look at another time" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--job", "1"], "--job needs a place to look; give --prometheus URL or --recording DIR"),
+        (["--job", "1", "--prometheus", "http://x", "--recording", "y"], "--job needs a place to look"),
+        (["--prometheus", "http://x"], "add --job ID"),
+        (["--at", "2025-01-01"], "add --job ID"),
+        (["--job", "1", "--prometheus", "x"], "x: not an http:// or https:// address"),
+        (["--job", "1", "--prometheus", "http://127.0.0.1:9"], "http://127.0.0.1:9: not reachable"),
+        (["--job", "1", "--recording", "nowhere"], "nowhere/recording.yaml: not readable as a recording"),
+        (["--job", JOB, "--recording", str(TRACE), "--at", "2024-01-01"], "--at: not within the recording"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_line(tmp_path: Path, arguments: list[str], complaint: str) -> None:
+    done = dashgen("explain", "NcclGpuLate", *arguments, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert complaint in done.stderr
+
+
+@pytest.mark.parametrize("body", [b'{"status":"success","data":{"resultType":"scalar","result":[1,"1"]}}', b"{}"])
+def test_what_is_no_prometheus_is_one_line(tmp_path: Path, body: bytes) -> None:
+    with answering(200, body) as url:
+        done = dashgen("explain", "NcclGpuLate", "--job", "1", "--prometheus", url, cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "not the answer of a Prometheus" in done.stderr
+
+
+@given(st.text())
+def test_a_job_id_never_becomes_promql(job: str) -> None:
+    names = ["job:nccl_verdict:depth", "NcclGpuLate", "nccl_bus_bandwidth_gbs", "DCGM_FI_DEV_GPU_UTIL", "up", "mfu"]
+    for name in [*names, "slurm_job_info"]:
+        matched = [
+            (matcher.op, matcher.value)
+            for selector in promql.selectors(promql.parse(of_job(name, job, EVERYTHING)))
+            for matcher in selector.matchers
+            if matcher.label != "alertname"
+        ]
+        assert matched == [("=", job)], name
+
+
+def test_a_recording_is_looked_at_when_the_first_fault_of_the_job_ends(tmp_path: Path) -> None:
+    story = read_story(TRACE)
+    assert moment(story, JOB) == story.faults[0].end.timestamp()
+    assert moment(story, "another") == story.end.timestamp()
+    shutil.copytree(TRACE, tmp_path / "damaged")
+    (tmp_path / "damaged" / "series.om.gz").write_bytes(b"no gzip")
+    done = dashgen("explain", "NcclGpuLate", "--job", JOB, "--recording", "damaged", cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)

@@ -13,7 +13,7 @@ import slow_network
 from command import dashgen, environment
 from hypothesis import given
 from hypothesis import strategies as st
-from processes import tool
+from processes import rule_engine, tool
 
 from dashgen import config, engine
 from dashgen.engine import Moments, Outcome
@@ -36,9 +36,7 @@ SITE = config.Site()
 @pytest.fixture(scope="module")
 def program() -> str:
     """The engine, built once for all tests of this machine."""
-    if engine.engine() is None:
-        tool("go")
-    return engine.engine() or engine.build()
+    return rule_engine()
 
 
 # The engine.

@@ -2,7 +2,7 @@
 """The one way to compare a series with its own past: what it is used to, and how far it usually strays from that.
 
 A sample is believed only when three minutes later nobody objects: nothing is learned around a verdict or a pause, so
-a fault teaches nothing however long it lasts. What was learned is remembered for a day.
+a fault teaches nothing however long it lasts. What was learned is remembered for half a day.
 """
 
 from __future__ import annotations
@@ -12,17 +12,22 @@ from dashgen.model import Signal, Unit
 HEALTHY_GROUP = "nccl-healthy"
 USUAL_GROUP = "nccl-usual"
 
-MEMORY = "1d"
-"""How long what was learned is remembered without a healthy sample; a fault of a day is known to everybody."""
+MEMORY = "8h"
+"""How long what was learned is remembered; with the four hours that it was learned from, half a day without a healthy sample."""
 
 
-def learned(name: str, *, judged: str, what: str, unit: Unit, labels: tuple[str, ...]) -> tuple[Signal, Signal, Signal]:
+def learned(
+    name: str, *, judged: str, what: str, unit: Unit, labels: tuple[str, ...], floor: float = 0.0
+) -> tuple[Signal, Signal, Signal]:
     """The three series that remember ``what``: its healthy samples, their median, and their spread.
 
     ``name`` is the level and the metric of the series, ``judged`` the PromQL of the value that verdicts are made from,
-    six dumps ago: what is learned is what is judged.
+    six dumps ago: what is learned is what is judged. With a ``floor`` the spread is relative to the median, and no less.
     """
     healthy, usual, spread = f"{name}:healthy", f"{name}:usual", f"{name}:spread"
+    deviation = f"(quantile_over_time(0.84, {healthy}[4h]) - quantile_over_time(0.16, {healthy}[4h])) / 2"
+    if floor:
+        deviation = f"clamp_min({deviation} / {usual}, {floor})"
     enough = f"count_over_time({healthy}[4h]) >= 10"
     return (
         Signal(
@@ -54,10 +59,8 @@ unless on (<job>) max_over_time(job:nccl_dump_age:seconds[<8 dumps>]) > 4 * <dum
             question=f"How far does the value stray from {what}?",
             healthy="small, and steady",
             # The fewer samples there are, the less they know.
-            expr=f"""
-(quantile_over_time(0.84, {healthy}[4h]) - quantile_over_time(0.16, {healthy}[4h])) / 2
-* (1 + 10 / ({enough}))""",
-            unit=unit,
+            expr=f"{deviation}\n* (1 + 10 / ({enough}))",
+            unit=Unit.RATIO if floor else unit,
             labels=labels,
             sources="Between the 16th and the 84th percentile lie two standard deviations of normal noise, and no outlier counts; ten samples tell half of what many do.",
             group=USUAL_GROUP,
@@ -66,5 +69,5 @@ unless on (<job>) max_over_time(job:nccl_dump_age:seconds[<8 dumps>]) > 4 * <dum
 
 
 def remembered(series: str) -> str:
-    """What was last learned, from at most a day ago."""
+    """What was last learned."""
     return f"last_over_time({series}[{MEMORY}])"

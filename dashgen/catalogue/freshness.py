@@ -67,7 +67,7 @@ time() - last_over_time(job:nccl_progress:timestamp[1d])
 and on (<job>) max by (<job>) (count_over_time(node:nccl_gpus:count[<3 dumps - 1s>])) >= 3""",
         unit=Unit.SECONDS,
         labels=("<job>",),
-        sources="A day, as everything that is remembered; three dumps, as every verdict.",
+        sources="A day: longer than any fault that a job survives; three dumps, as every verdict.",
         group=GROUP,
     ),
 )

@@ -50,7 +50,7 @@ avg by (<job>, <node>, <gpu>) (
 
 LEARNED = learned(
     "gpu:nccl_lateness",
-    judged="min_over_time(gpu:nccl_lateness:ratio{<known>}[<2 dumps - 1s>] offset <6 dumps>)",
+    judged="min_over_time(gpu:nccl_lateness:ratio{<known>}[<3 dumps - 1s>] offset <6 dumps>)",
     what="the lateness that a GPU is used to",
     unit=Unit.RATIO,
     labels=GPU,
@@ -59,22 +59,22 @@ LEARNED = learned(
 SIGNALS = (
     Signal(
         name="gpu:nccl_lateness_excess:ratio",
-        question="How much later than it is used to is each GPU, in two dumps in a row?",
+        question="How much later than it is used to is each GPU, in three dumps in a row?",
         healthy="around zero",
         # Who was early and comes in time is not late. Without a past, a fixed position may explain a quarter.
         expr=f"""
 (
-  min_over_time(gpu:nccl_lateness:ratio{{<known>}}[<2 dumps - 1s>])
+  min_over_time(gpu:nccl_lateness:ratio{{<known>}}[<3 dumps - 1s>])
   - clamp_min({remembered("gpu:nccl_lateness:usual")}, 0)
   or
-  min_over_time(gpu:nccl_lateness:ratio{{<known>}}[<2 dumps - 1s>]) - 0.25
+  min_over_time(gpu:nccl_lateness:ratio{{<known>}}[<3 dumps - 1s>]) - 0.25
 )
-and count_over_time(gpu:nccl_lateness:ratio[<2 dumps - 1s>]) >= 2
+and count_over_time(gpu:nccl_lateness:ratio[<3 dumps - 1s>]) >= 3
 and on (<job>) job:nccl_gpus:count >= 4
 unless on (<job>) job:nccl_dump_age:seconds > 4 * <dump>""",
         unit=Unit.RATIO,
         labels=GPU,
-        sources="Two dumps: dumps of different nodes are up to one apart; a ticket waits for a third, as Nebius does. Fixed positions "
+        sources="Three dumps, as Nebius and the rule of 0.67 on ByteDance's traces: who is late in turn is now and then late twice in a row. Fixed positions "
         "take 20 % (healthy Megatron runs: rank 0 was first in 12 of 13 communicators). Four GPUs are the fewest with a median.",
         group=GROUP,
     ),

@@ -433,7 +433,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         key="memory_used",
         name="DCGM_FI_DEV_FB_USED",
-        unit=Unit.BYTES,
+        unit=Unit.MEBIBYTES,
         meaning="Frame buffer in use, MiB. A dead process gives its memory back, a hung one keeps it.",
         labels=("gpu", "UUID", "Hostname"),
         source=DCGM,

@@ -74,7 +74,7 @@ and on (<job>) job:nccl_dump_age:seconds < 3 * <dump>
 and on (<job>) job:nccl_gpus:count < max_over_time(job:nccl_gpus:count[1d])""",
         unit=Unit.BOOL,
         labels=("<job>", "<node>"),
-        sources="A day, as everything that is remembered.",
+        sources="A day: longer than any fault that a job survives.",
         group=GROUP,
     ),
     Signal(

@@ -67,10 +67,12 @@ LEARNED = learned(
     what="the bandwidth that a path is used to",
     unit=Unit.GBPS,
     labels=("<job>", "<peer>", "<node>", "<gpu>"),
+    floor=0.02,
 )
 
-_DROP = f"(1 - max_over_time(peer:nccl_busbw:best[<2 dumps - 1s>]) / {remembered('peer:nccl_busbw:usual')})"
-_NOISE = f"clamp_min({remembered('peer:nccl_busbw:spread')} / {remembered('peer:nccl_busbw:usual')}, 0.02)"
+_NOW = "max_over_time(peer:nccl_busbw:best[<2 dumps - 1s>])"
+_DROP = f"(1 - {_NOW} / {remembered('peer:nccl_busbw:usual')})"
+_NOISE = remembered("peer:nccl_busbw:spread")
 _ON_PATH = "* on (<job>, n_nodes, nranks) group_left (transport) job:nccl_transport:info"
 
 SIGNALS = (
@@ -83,7 +85,7 @@ SIGNALS = (
         expr=f"""
 sum by (<job>, transport, <node>, <gpu>) ({_DROP} / {_NOISE} ^ 2 {_ON_PATH})
 /
-sum by (<job>, transport, <node>, <gpu>) ({_DROP} ^ 0 / {_NOISE} ^ 2 {_ON_PATH})
+sum by (<job>, transport, <node>, <gpu>) ({_NOW} ^ 0 / {_NOISE} ^ 2 {_ON_PATH})
 unless on (<job>) job:nccl_dump_age:seconds > 4 * <dump>""",
         unit=Unit.RATIO,
         labels=PATH,
@@ -96,9 +98,9 @@ unless on (<job>) job:nccl_dump_age:seconds > 4 * <dump>""",
         question="How far does the bandwidth of each path stray on its own?",
         healthy="a few percent; a noisy path needs a deeper drop before it is believed",
         expr=f"""
-sum by (<job>, transport, <node>, <gpu>) ({_DROP} ^ 0 / {_NOISE} {_ON_PATH})
+sum by (<job>, transport, <node>, <gpu>) ({_NOW} ^ 0 / {_NOISE} {_ON_PATH})
 /
-sum by (<job>, transport, <node>, <gpu>) ({_DROP} ^ 0 / {_NOISE} ^ 2 {_ON_PATH})""",
+sum by (<job>, transport, <node>, <gpu>) ({_NOW} ^ 0 / {_NOISE} ^ 2 {_ON_PATH})""",
         unit=Unit.RATIO,
         labels=PATH,
         sources="As peer:nccl_busbw_drop:ratio; all sizes of a path are taken to stray together, the careful assumption.",

@@ -214,7 +214,7 @@ or on (<job>)
 )""",
         unit=Unit.TIMESTAMP,
         labels=("<job>",),
-        sources="A day, as everything that is remembered.",
+        sources="A day: longer than any fault that a job survives.",
         group=GROUP,
     ),
 )
@@ -359,10 +359,10 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         "Look first at the outlier board, then at clocks, XIDs and processes of that GPU.",
         tiers={
             Sensitivity.MEDIUM: Tier(
-                threshold=0.0, dumps=1, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.MEDIUM]
+                threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.MEDIUM]
             ),
             Sensitivity.HIGH: Tier(
-                threshold=0.0, dumps=1, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.HIGH]
+                threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.HIGH]
             ),
         },
         sources="The verdict has its own: effect and significance.",
@@ -380,10 +380,10 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         "outlier board, then at the host: CPU, storage, clocks, links inside the domain.",
         tiers={
             Sensitivity.MEDIUM: Tier(
-                threshold=0.0, dumps=1, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.MEDIUM]
+                threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.MEDIUM]
             ),
             Sensitivity.HIGH: Tier(
-                threshold=0.0, dumps=1, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.HIGH]
+                threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.HIGH]
             ),
         },
         sources="The verdict has its own: effect and significance.",
@@ -403,10 +403,10 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         "link error counters of that node.",
         tiers={
             Sensitivity.MEDIUM: Tier(
-                threshold=0.0, dumps=1, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.MEDIUM]
+                threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.MEDIUM]
             ),
             Sensitivity.HIGH: Tier(
-                threshold=0.0, dumps=1, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.HIGH]
+                threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.HIGH]
             ),
         },
         sources="The verdict has its own: effect and significance.",

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from dashgen import variables
@@ -19,8 +18,8 @@ from dashgen.preview.frames import legend
 from dashgen.preview.page import Mark, Page, Section, page
 from dashgen.prometheus import ExpressionError
 from dashgen.proof import PanelNeeds
-from dashgen.recordings.format import Labels, Recording, Series, read_samples, read_story
-from dashgen.replay import replay, serve
+from dashgen.recordings.format import Labels, Series, read_samples, read_story
+from dashgen.replay import replay, serve, within
 from dashgen.viewer import Viewer
 
 MOST_POINTS = 960
@@ -70,7 +69,7 @@ def preview(
     """
     story, samples = read_story(folder), read_samples(folder)
     slugs = chosen(bundle, wanted.boards)
-    end = _end(story, wanted.end)
+    end = within(story, wanted.end, story.end.timestamp())
     try:
         played = replay(bundle, story, samples, [wanted.tier])
     except UserError as error:
@@ -96,19 +95,6 @@ def preview(
             sections=tuple(sections),
         )
     )
-
-
-def _end(story: Recording, asked: float | None) -> float:
-    start, end = story.start.timestamp(), story.end.timestamp()
-    if asked is None:
-        return end
-    if not start < asked <= end:
-        raise UserError(f"--at: not within the recording, {_told(start)} to {_told(end)}; name a moment in it")
-    return asked
-
-
-def _told(moment: float) -> str:
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def _section(

@@ -46,7 +46,7 @@ class _TooMuch(Exception):
 
 
 class Prometheus:
-    """The two queries that a recording needs of a Prometheus HTTP API."""
+    """What is asked of a Prometheus HTTP API: raw samples, and values at a moment."""
 
     def __init__(self, url: str, *, headers: Mapping[str, str] | None = None, timeout: float = 60.0) -> None:
         """``url`` is what a browser would open, with a path prefix if there is one; ``timeout`` is in seconds."""
@@ -78,13 +78,22 @@ class Prometheus:
                 found[name, tuple(sorted(labels.items()))] = (times[inside], values[inside])
         return found
 
-    def _query(self, query: str, time: float) -> list[dict[str, Any]]:
+    def instant(self, expr: str, moment: float) -> list[Series]:
+        """The value of an expression at a moment, in seconds since the epoch: one sample a series."""
+        try:
+            return [_at_moment(each["metric"], *each["value"]) for each in self._query(expr, moment, "vector")]
+        except _TooMuch as refusal:
+            raise UserError(f"{self._url}: {refusal}; ask for a smaller job") from refusal
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise self._strange(error) from error
+
+    def _query(self, query: str, time: float, kind: str = "matrix") -> list[dict[str, Any]]:
         form = urllib.parse.urlencode({"query": query, "time": f"{time:.3f}"}).encode()
         request = urllib.request.Request(f"{self._url}/api/v1/query", data=form, headers=self._headers)
         try:
             with urllib.request.urlopen(request, timeout=self._timeout) as answer:
                 data = json.load(answer)
-            if data["status"] != "success" or data["data"]["resultType"] != "matrix":
+            if data["status"] != "success" or data["data"]["resultType"] != kind:
                 raise ValueError(data.get("error", "no samples in the answer"))
             result: list[dict[str, Any]] = data["data"]["result"]
             return result
@@ -97,7 +106,15 @@ class Prometheus:
             reason = one_line(getattr(error, "reason", error)) or type(error).__name__
             raise UserError(f"{self._url}: not reachable: {reason}; check the address") from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise UserError(f"{self._url}: not the answer of a Prometheus: {one_line(error)[:200]}") from error
+            raise self._strange(error) from error
+
+    def _strange(self, error: Exception) -> UserError:
+        return UserError(f"{self._url}: not the answer of a Prometheus: {one_line(error)[:200]}")
+
+
+def _at_moment(metric: dict[str, str], moment: float, value: str) -> Series:
+    labels = tuple(sorted((key, str(each)) for key, each in metric.items() if key != "__name__"))
+    return Series(metric.get("__name__", ""), labels, np.array([float(moment)]), np.array([float(value)]))
 
 
 def _classic(name: str) -> str:
