@@ -25,7 +25,7 @@ _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 _RESERVED = frozenset(
     {
         *("alertname", "alertstate", "severity", "sensitivity", "signal"),
-        *("transport", "size_class", "suspect", "evidence"),
+        *("transport", "size_class", "state", "suspect", "evidence", "le"),
         *("version", "comm_name", "n_nodes", "nranks", "collective", "p2p_operation", "message_size", "algo_proto"),
     }
 )
@@ -34,6 +34,8 @@ _RESERVED = frozenset(
 def _label(name: str) -> str:
     if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", name):
         raise ValueError(f"{name!r} is not a Prometheus label name (letters, digits and underscores)")
+    if name.lower() in ("inf", "nan"):
+        raise ValueError(f"{name!r} is a number to PromQL, which cannot group by it; relabel it")
     if name in _RESERVED or name.startswith("__"):
         raise ValueError(f"{name!r} is used by the rules themselves; choose the site's own label")
     return name

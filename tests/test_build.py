@@ -131,23 +131,28 @@ def test_no_recorded_series_above_the_peer_level_keeps_an_unbounded_label() -> N
 def test_every_duration_follows_the_dump_interval() -> None:
     slow = alert_rules(config.site({"dump_interval": "60s"}, "test"), Sensitivity.LOW)["NcclJobDegraded"]
     usual = alert_rules(config.Site(), Sensitivity.LOW)["NcclJobDegraded"]
-    assert (usual.hold, slow.hold) == ("1m30s", "3m")
+    assert (usual.hold, slow.hold) == ("1m", "2m")
     assert build.duration(89) == "1m29s"
-    assert all(group.interval == "1m" for group in build.recording(config.site({"dump_interval": "1m"}, "test")))
+    for dump, every in (("30s", 30), ("1m", 60), ("10m", 120)):
+        for group in build.recording(config.site({"dump_interval": dump}, "test")):
+            assert group.interval == build.duration(every * catalogue.EVERY.get(group.name, 1)), group.name
 
 
 def test_an_alert_can_be_changed_and_disabled_by_configuration() -> None:
     changed = config.site(
         {
             "alerts": {
-                "NcclJobStalled": {"low": {"threshold": 9, "extra": {"blind": 12}}},
+                "NcclJobDegraded": {"low": {"threshold": 0.11, "extra": {"blind": 0.31}}},
+                "NcclJobQuiet": {"high": {"threshold": 9}},
                 "NcclGpuLate": {"enabled": False},
             }
         },
         "test",
     )
-    assert "> 9 * 30" in alert_rules(changed, Sensitivity.LOW)["NcclJobStalled"].expr
-    assert "> 12 * 30" in alert_rules(changed, Sensitivity.LOW)["NcclJobStalled"].expr
+    page = alert_rules(changed, Sensitivity.LOW)["NcclJobDegraded"].expr
+    assert "job:training_throughput_loss:ratio > 0.11" in page
+    assert '{state="degraded"} > 0.31' in page
+    assert "> 9 * 30" in alert_rules(changed, Sensitivity.HIGH)["NcclJobQuiet"].expr
     assert "NcclGpuLate" not in alert_rules(changed, Sensitivity.HIGH)
     assert "NcclGpuLate" not in build.bundle(changed).runbooks
 
@@ -157,7 +162,7 @@ def test_an_alert_can_be_changed_and_disabled_by_configuration() -> None:
     [
         ({"NcclJobStaled": {}}, "no such alert"),
         ({"NcclJobQuiet": {"low": {"threshold": 1}}}, "not in this tier"),
-        ({"NcclJobStalled": {"low": {"extra": {"deaf": 1}}}}, "no such threshold"),
+        ({"NcclJobDegraded": {"low": {"extra": {"deaf": 1}}}}, "no such threshold"),
     ],
 )
 def test_an_override_that_fits_nothing_is_an_error(alerts: dict[str, Any], says: str) -> None:

@@ -129,7 +129,7 @@ def test_a_mistake_is_one_line_that_names_file_key_and_remedy(tmp_path: Path, te
         ({"low": {"threshold": 0.001}}, "laxer"),
         ({"high": {"threshold": 0.99}}, "laxer"),
         ({"low": {"extra": {"blind": 0.001}}}, "laxer"),
-        ({"low": {"dumps": 0}}, "waits shorter"),
+        ({"low": {"dumps": 0}, "medium": {"dumps": 1}}, "waits shorter"),
         ({"high": {"dumps": 99}}, "waits shorter"),
         ({"medium": {"enabled": False}}, "not in the next more sensitive"),
     ],

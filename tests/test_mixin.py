@@ -79,14 +79,18 @@ CASES: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
     "everything": (
         {"dump_interval": "60s", "alert_labels": {"team": "hpc"}},
         """{ selector: 'a="b"', jobLabel: 'j', nodeLabel: 'n', clusterLabel: 'c', sensitivity: 'high',
-             alerts+: { NcclGpuLate+: { high+: { threshold: 0.9 } } }, uidPrefix: 'p-' }""",
+             alerts+: { NcclJobQuiet+: { high+: { threshold: 7.5 } }, NcclGpuLate+: { high+: { page: 0.03 } } },
+             uidPrefix: 'p-' }""",
         {
             "dump_interval": "60s",
             "alert_labels": {"team": "hpc"},
             "selector": 'a="b"',
             "labels": {"job": "j", "node": "n", "cluster": "c"},
             "sensitivity": "high",
-            "alerts": {"NcclGpuLate": {"high": {"threshold": 0.9}}},
+            "alerts": {
+                "NcclJobQuiet": {"high": {"threshold": 7.5}},
+                "NcclGpuLate": {"high": {"extra": {"page": 0.03}}},
+            },
             "grafana": {"uid_prefix": "p-"},
         },
     ),

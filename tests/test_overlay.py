@@ -28,7 +28,7 @@ d.removePanel('job.json', 'Throughput')
 + d.threshold('NcclJobDegraded', 'medium', 0.42)
 + d.addAlert('nccl-site', {
   alert: 'NcclSiteLost',
-  expr: 'job:nccl_impact:ratio > 0.9',
+  expr: 'job:training_throughput_loss:ratio > 0.9',
   labels: { severity: 'critical', sensitivity: 'medium' },
   annotations: { summary: 'Lost.' },
 }, tiers=['medium'])
@@ -69,7 +69,7 @@ def test_the_rules_and_the_folder_are_changed_in_every_target(changed: config.Si
         groups = {}
     if groups:
         assert [rule["alert"] for rule in groups["nccl-site"]["rules"]] == ["NcclSiteLost"]
-        assert " > 0.42\n" in groups["nccl-alerts-degradation"]["rules"][0]["expr"]
+        assert "loss:ratio > 0.42)\n" in groups["nccl-alerts-degradation"]["rules"][0]["expr"]
     if target in ("files", "configmap", "grafana-operator", "grafana-alerting", "resources", "terraform"):
         text = "".join([*files, *files.values()])
         assert "Training network" in text and not re.search(r"folder: NCCL$|\"title\": \"NCCL\"", text, re.MULTILINE)
@@ -142,7 +142,7 @@ d.threshold('NcclJobDegraded', 'low', 0.7, key='blind')
 + d.removeRule(removed)
 + d.addRule('site', { record: 'job:site:count', expr: 'vector(2)' })
 + d.addRule('nccl-telemetry', { record: 'job:site:max', expr: 'vector(3)' })
-+ d.removeDashboard('p2p.json')
++ d.removeDashboard('outliers.json')
 + d.changeDashboard('fleet.json', { title: 'Mine' })
 + d.changePanel('job.json', 'Throughput', { description: 'mine' })
 + d.addPanel('job.json', { title: 'Extra', type: 'text', options: { content: 'x' } })
@@ -156,7 +156,7 @@ d.threshold('NcclJobDegraded', 'low', 0.7, key='blind')
     assert rules[changed] == "vector(1)" and removed not in rules
     assert [group.name for group in made.recording if "job:site:count" in str(group)] == ["site"]
     assert [group.name for group in made.recording if "job:site:max" in str(group)] == ["nccl-telemetry"]
-    assert list(made.dashboards) == [slug for slug in usual.dashboards if slug != "p2p"]
+    assert list(made.dashboards) == [slug for slug in usual.dashboards if slug != "outliers"]
     assert made.dashboards["fleet"]["title"] == "Mine"
     job: Any = made.dashboards["job"]
     flat = [each for panel in job["panels"] for each in (panel, *panel.get("panels", []))]

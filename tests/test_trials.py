@@ -313,7 +313,9 @@ def test_the_sweep_moves_numbers_that_the_rules_have() -> None:
     sweep = BENCHMARK.with_name("sweep.py")
     done = subprocess.run([sys.executable, str(sweep), "--list"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert len(done.stdout.splitlines()) > 20
+    for number in ("[4h]", "[1d]", "<pause>", "<8 dumps>", "alerts: blind", "alerts: page", "NcclJobDegraded: hold"):
+        assert number in done.stdout, number
+    assert len(done.stdout.splitlines()) > 50
 
 
 def test_the_floor_holds_a_reduced_and_a_whole_run() -> None:

@@ -129,6 +129,7 @@ _ACTION = re.compile(r"\{\{-?\s*(.*?)\s*-?\}\}", re.DOTALL)
 def template(text: str, where: str) -> str:
     """A Prometheus template as Grafana's, with no dollar sign that the environment could fill in.
 
+    What Prometheus looks up while it writes (``range query``) is left out: Grafana's templates cannot ask anybody.
     Raises UserError for variables of the template's own, and for labels where the dot means something else.
     """
     opened: list[str] = []
@@ -145,7 +146,22 @@ def template(text: str, where: str) -> str:
             raise UserError(f"{where}: Grafana-managed rules cannot say {action}; write the text without it")
         return re.sub(r"\$value\b", ".Values.A.Value", re.sub(r"\$labels\b", ".Labels", action))
 
-    return _ACTION.sub(dotted, text).replace("$", '{{ "\\x24" }}')
+    return _ACTION.sub(dotted, _without_lookups(text)).replace("$", '{{ "\\x24" }}')
+
+
+def _without_lookups(text: str) -> str:
+    """A template without its blocks that begin with ``range query``."""
+    kept, done, begun, depth = [], 0, 0, 0
+    for match in _ACTION.finditer(text):
+        word, _, rest = match[1].partition(" ")
+        if depth:
+            depth += (word in ("if", "with", "range")) - (word == "end")
+            if not depth:
+                kept.append(text[done:begun])
+                done = match.end()
+        elif word == "range" and rest.startswith("query"):
+            depth, begun = 1, match.start()
+    return "".join([*kept, text[done:]])
 
 
 def problems(rule: Mapping[str, Any]) -> Iterator[str]:

@@ -26,7 +26,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from cost import settled
+from cost import LASTS, last_recorded
 
 from dashgen import build, catalogue, variables
 from dashgen.boards import Board
@@ -47,7 +47,7 @@ PASSES = 5
 
 
 def one_job() -> list[Series]:
-    """Twelve minutes of a job of 256 GPUs with 48 series a GPU, and every companion."""
+    """Some minutes of a job of 256 GPUs with 48 series a GPU, and every companion."""
     traffic = [
         {"group": group, "operation": operation, "size": size * MB + MB // 2, "share": 0.005, "exposed": 0.2}
         for group, sizes in {"tp": (2, 5, 9, 20), "dp": (8, 24, 48, 160)}.items()
@@ -63,7 +63,7 @@ def one_job() -> list[Series]:
         "name": "boards",
         "story": "A large job.",
         "start": "2026-01-01T00:00:00Z",
-        "lasts": "12m",
+        "lasts": f"{LASTS}s",
         "jobs": [job],
     }
     return simulate(Scenario.model_validate(scenario))[1]
@@ -224,20 +224,21 @@ def main() -> None:
     site = Site.model_validate({"companions": {"p2p": {"enabled": True}}})
     views = {slug: Board(json.loads(json.dumps(board))) for slug, board in build.bundle(site, ()).dashboards.items()}
     raw = one_job()
+    begin = float(min(one.times[0] for one in raw))
     end = float(max(one.times[-1] for one in raw)) - STEP
     with tempfile.TemporaryDirectory() as folder:
-        recorded = settled(raw, build.signals(site), end, Path(folder))
+        recorded = last_recorded(raw, build.recording(site), begin, end, site.dump_interval)
         recorded = [*map(hurt, recorded), *made_up(site, recorded, end)]
         end += 6 * 3600 - end % BLOCK  # so that the blocks are whole
         start = end - hours * 3600
         fleet = [of_job(one, number) for number in range(JOBS) for one in recorded]
         others = [of_job(one, number) for number in range(1, JOBS) for one in raw]
         data = Path(folder) / "boards"
-        begin = time.perf_counter()
+        began = time.perf_counter()
         samples = store(data, [*raw, *fleet], start, end, others)
         nccl = sum(one.name.startswith("nccl_") for one in raw)
         print(f"{256 * JOBS} GPUs, {nccl} NCCL series of one job, {len(fleet)} recorded series of all, {hours:g} h:")
-        print(f"  {samples / 1e6:.1f} M samples, stored in {time.perf_counter() - begin:.0f} s", flush=True)
+        print(f"  {samples / 1e6:.1f} M samples, stored in {time.perf_counter() - began:.0f} s", flush=True)
         with Server(data, lookback=50) as server:
             browser = Browser(server, start, end)
             for board in views.values():  # the first reading comes from the disk

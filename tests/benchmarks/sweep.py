@@ -1,166 +1,279 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why the numbers in the detection rules are what they are: each of them moved down and up, judged on tuning seeds.
+"""Whether the numbers in the detection rules stand on plateaus: each is moved down and up by a quarter.
 
-Run: python tests/benchmarks/sweep.py [--runs N] [--jobs N] [--only SIGNAL] [--first SEED] [--families A,B] [--list]
+Run: python tests/benchmarks/sweep.py DIR... [--sensitivity TIER] [--only TEXT] [--workers N]
+     python tests/benchmarks/sweep.py --list
 
-Every line is the whole medium and high pack with one number changed; the first line changes nothing. A number is well
-chosen where both neighbours are worse in something and better in nothing that matters. Held-out seeds are never used.
+DIRs hold recordings with truth, a world each (tests/benchmarks/worlds.py writes some). The judge is that of ``dashgen
+score``. A number is on a plateau where no move changes a headline figure of any world by more than SLACK; where one
+does, the figures before and after are shown. Numbers after the same words move together.
 """
 
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import re
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from functools import partial
-from itertools import count, islice
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from dashgen import config
-from dashgen.trials.draw import family, trial
-from dashgen.trials.judge import SLOWDOWNS, Result, execute, judge, rule_files
-from dashgen.trials.score import CRITERIA, measures, shown
+from dashgen import build, catalogue, config, engine
+from dashgen.catalogue import baselines, lateness, stalls, throughput, transport, verdict
+from dashgen.model import Alert, Sensitivity, Signal, Tier
+from dashgen.scorecard import FIGURES, gather
+from dashgen.targets.rulefile import rule_file
+from dashgen.trials.packs import Packs
+from dashgen.trials.recorded import Engine, Judged, judge_all
+from dashgen.trials.score import shown, view
 
-FIRST = 4000  # beyond the seeds that detection.py --tuning takes
-FAMILIES = (*sorted(SLOWDOWNS), "bursts", "checkpoints", "evaluation", "healthy", "imbalance", "missed-scrapes")
-RUNS = 60
+FACTORS = (0.75, 1.25)
+
+SLACK: Mapping[str, float] = {
+    "recall": 0.02,
+    "recall_core": 0.02,
+    "detect_seconds_median": 30.0,
+    "suspect_right": 0.02,
+    "false_alarms_per_100_hours": 1.0,
+}
+"""The headline figures, and the change of each that is none: one case of fifty, one dump, one alarm in four days."""
+
+MODULES = (baselines, transport, lateness, throughput, stalls, verdict)
+"""Where the detection rules are written; those of baselines are in the signals that the others learn."""
+
+_TOKEN = re.compile(
+    r'"(?:\\.|[^"\\])*"'
+    r"|<(?P<dumps>\d+) dumps(?: - 1s)?>"
+    r"|\[(?P<span>\d+)(?P<unit>[smhd])\]"
+    r"|<(?P<word>pause)>"
+    r"|(?<![\w:.$])(?P<number>\d+(?:\.\d+)?)(?![\w:.])"
+)
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_SERIES = re.compile(r"\b(?:job|peer|gpu|node):\w+(?=:\w)")
+# Nobody chose powers, halves, how many topk takes, and what defines the median and a standard deviation.
+_FORM = re.compile(r"(?:\^|/|topk by \([^)]*\) \(|quantile(?:_over_time| by \([^)]*\))? ?\()$")
+
+
+@dataclass(frozen=True, order=True)
+class Knob:
+    """One number: where it stands, in words that hold for all its places, and what it is."""
+
+    where: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.where} {self.value}".strip()
+
+
+def _tokens(template: str) -> Iterator[tuple[Knob, re.Match[str]]]:
+    """The numbers of a rule that somebody chose."""
+    for match in _TOKEN.finditer(template):
+        value = match["dumps"] or match["span"] or match["word"] or match["number"]
+        before = " ".join(_SERIES.sub("", template[: match.start()]).split())
+        form = match["number"] and _FORM.search(before[-80:])
+        if not value or form or (not match["span"] and value in ("0", "1")):
+            continue
+        # A window means the same wherever its series is read, and a word wherever it stands.
+        where = before.rsplit(" ", 1)[-1].rsplit("(", 1)[-1] if match["span"] else before[-32:]
+        yield Knob("" if match["word"] else f"…{where}", match[0]), match
+
+
+def _moved(match: re.Match[str], factor: float) -> str:
+    """A number as it stands in a rule, moved."""
+    if match["number"]:
+        return f"{float(match['number']) * factor:g}"
+    if match["word"]:
+        return f"{factor:g} * {match[0]}"
+    if match["span"]:
+        return f"[{build.duration(int(match['span']) * _SECONDS[match['unit']] * factor)}]"
+    return match[0].replace(match["dumps"], str(_count(int(match["dumps"]), factor)), 1)
+
+
+def _rewritten(template: str, knob: Knob, factor: float) -> str:
+    parts, done = [], 0
+    for found, match in _tokens(template):
+        if found == knob:
+            parts += [template[done : match.start()], _moved(match, factor)]
+            done = match.end()
+    return "".join([*parts, template[done:]])
+
+
+def signals() -> tuple[Signal, ...]:
+    """The recorded series of the detection rules."""
+    listed = [value for module in MODULES for value in vars(module).values()]
+    flat = [each for value in listed for each in (value if isinstance(value, tuple) else (value,))]
+    known = {id(each) for each in flat if isinstance(each, Signal)}
+    return tuple(each for each in catalogue.SIGNALS if id(each) in known)
+
+
+def alerts() -> tuple[Alert, ...]:
+    """The alerts of the detection rules."""
+    return (*verdict.ALERTS, *stalls.ALERTS)
+
+
+def knobs(tier: Sensitivity) -> list[Knob]:
+    """Every number of the detection rules, those in alerts by their names."""
+    found: dict[Knob, None] = {}
+    for signal in signals():
+        for template in (signal.expr, *(branch for _, branch in signal.branches)):
+            found.update(dict.fromkeys(knob for knob, _ in _tokens(template)))
+    for alert in alerts():
+        if asked := alert.tiers.get(tier):
+            found.update(dict.fromkeys(Knob(f"alerts: {name}", f"{each:g}") for name, each in asked.extra.items()))
+            own = asked.threshold not in (1.0, *asked.extra.values())
+            numbers = {"threshold": asked.threshold if own else 0.0, "dumps": asked.dumps, "hold": asked.hold}
+            found.update(
+                dict.fromkeys(Knob(f"{alert.name}: {name}", f"{each:g}") for name, each in numbers.items() if each)
+            )
+    return list(found)
+
+
+def _alert(alert: Alert, knob: Knob, factor: float) -> Alert:
+    """An alert with one number moved in every tier, so that their order stays."""
+    owner, _, name = knob.where.partition(": ")
+    if owner not in (alert.name, "alerts"):
+        return alert
+    return replace(alert, tiers={level: _tier(tier, name, factor) for level, tier in alert.tiers.items()})
+
+
+def _tier(tier: Tier, name: str, factor: float) -> Tier:
+    """A tier with one number moved; a threshold that alerts share moves with its other places."""
+    if name in tier.extra:
+        same = tier.threshold == tier.extra[name]
+        threshold = tier.threshold * factor if same else tier.threshold
+        return replace(tier, threshold=threshold, extra={**tier.extra, name: tier.extra[name] * factor})
+    if name == "threshold":
+        return replace(tier, threshold=tier.threshold * factor)
+    return replace(tier, **{name: _count(getattr(tier, name), factor)}) if hasattr(tier, name) else tier
+
+
+def _count(old: int, factor: float) -> int:
+    """A count of dumps, moved by at least one; none stays none."""
+    step = max(1, round(old * abs(factor - 1)))
+    return max(old + (step if factor > 1 else -step), 0) if old else 0
+
+
+@contextmanager
+def changed(knob: Knob | None, factor: float) -> Iterator[None]:
+    """The catalogue with one number moved."""
+    before = catalogue.SIGNALS, catalogue.SIGNAL_BY_NAME, catalogue.ALERTS, catalogue.ALERT_BY_NAME
+    if knob is not None:
+        own = {signal.name for signal in signals()}
+        made = tuple(_signal(each, knob, factor) if each.name in own else each for each in catalogue.SIGNALS)
+        told = tuple(_alert(each, knob, factor) for each in catalogue.ALERTS)
+        _set(made, {each.name: each for each in made}, told, {each.name: each for each in told})
+    try:
+        yield
+    finally:
+        _set(*before)
+
+
+def _signal(signal: Signal, knob: Knob, factor: float) -> Signal:
+    branches = tuple((source, _rewritten(branch, knob, factor)) for source, branch in signal.branches)
+    return replace(signal, expr=_rewritten(signal.expr, knob, factor), branches=branches)
+
+
+def _set(
+    made: tuple[Signal, ...], by_name: dict[str, Signal], told: tuple[Alert, ...], by_alert: dict[str, Alert]
+) -> None:
+    catalogue.SIGNALS, catalogue.SIGNAL_BY_NAME = made, by_name
+    catalogue.ALERTS, catalogue.ALERT_BY_NAME = told, by_alert
 
 
 @dataclass(frozen=True)
-class Knob:
-    """A number in a recorded series' rule: ``text`` as the rule has it, and what to put in its place."""
+class Moved(Packs):
+    """dashgen's own packs with one number moved."""
 
-    signal: str
-    text: str
-    instead: tuple[str, ...]
+    knob: Knob | None = None
+    factor: float = 1.0
 
-
-KNOBS = (
-    Knob("job:nccl_degraded:bool", "> bool 0.08", ("> bool 0.06", "> bool 0.11")),
-    Knob("job:nccl_degraded:bool", "> bool 3 *", ("> bool 2 *", "> bool 5 *")),
-    Knob("job:nccl_degraded:bool", "< 0.04", ("< 0.02", "< 0.06")),
-    Knob("job:nccl_busbw_drop:ratio", "offset 3m", ("offset 1m", "offset 6m")),
-    Knob("gpu:nccl_exec:relative", "(0.25,", ("(0,", "(0.5,")),
-    Knob("gpu:nccl_late_baseline:relative", "/ 0.94", ("/ 0.90", "/ 0.97")),
-    Knob("gpu:nccl_late_baseline:relative", "0.97 * quantile", ("0.94 * quantile", "1 * quantile")),
-    Knob("gpu:nccl_late_baseline:relative", "< 0.78", ("< 0.72", "< 0.83")),
-    Knob("gpu:nccl_late:avg", ">= 3", (">= 2",)),
-    Knob("job:nccl_late_spread:ratio", "1.06 *", ("1.02 *", "1.12 *")),
-    Knob("node:nccl_wait:growth", "> 1.06", ("> 1.02", "> 1.12")),
-    Knob("gpu:nccl_latest:avg", "1.15 *", ("1.05 *", "1.3 *")),
-    Knob("gpu:nccl_latest:avg", "1.06 *", ("1.02 *", "1.12 *")),
-    Knob("gpu:nccl_latest:avg", "< 0.8 *", ("< 0.6 *", "< 0.95 *")),
-    Knob("job:nccl_unexplained:depth", "(1.08 -", ("(1.04 -", "(1.14 -")),
-    Knob("job:nccl_window:depth", "job:nccl_late:min < 0.88", ("job:nccl_late:min < 0.82", "job:nccl_late:min < 0.92")),
-    Knob(
-        "job:nccl_candidate:depth", "job:nccl_late:min < 0.85", ("job:nccl_late:min < 0.80", "job:nccl_late:min < 0.90")
-    ),
-    Knob(
-        "job:nccl_candidate:depth", "job:nccl_late:min < 0.93", ("job:nccl_late:min < 0.90", "job:nccl_late:min < 0.95")
-    ),
-    Knob(
-        "job:nccl_candidate:depth",
-        "skew_growth:ratio[1m29s]) > 1.12",
-        ("skew_growth:ratio[1m29s]) > 1.06", "skew_growth:ratio[1m29s]) > 1.2"),
-    ),
-    Knob("job:nccl_tail_slow:depth", "> 1.12", ("> 1.06", "> 1.2")),
-    Knob("job:nccl_candidate:depth", "> 1 - 1 / 1.2", ("> 1 - 1 / 1.12", "> 1 - 1 / 1.35")),
-    Knob("job:nccl_candidate:depth", "> 0.15", ("> 0.10", "> 0.25")),
-    Knob("job:nccl_impact:ratio", "[59s]) > 0.05", ("[59s]) > 0.03", "[59s]) > 0.08")),
-    Knob("job:nccl_impact:ratio", "> 0.2", ("> 0.15", "> 0.3")),
-    Knob(
-        "job:nccl_impact:ratio", "3 * job:nccl_cause:depth", ("1.5 * job:nccl_cause:depth", "9 * job:nccl_cause:depth")
-    ),
-)
-
-SHOWN = {
-    each.name: short
-    for each, short in zip(
-        CRITERIA,
-        (
-            ">=13%",
-            "6-13%",
-            "late",
-            "",
-            "right GPU",
-            "",
-            "",
-            "",
-            "",
-            "",
-            "median",
-            "suspect",
-            "crit/100h",
-            "pages",
-            "warn/100h",
-            "blamed",
-        ),
-        strict=True,
-    )
-    if short
-}
+    def at(self, site: config.Site) -> Mapping[str, str]:
+        """The rule files for a site."""
+        with changed(self.knob, self.factor):
+            return super().at(site)
 
 
-def changed(files: dict[str, str], knob: Knob, instead: str) -> dict[str, str]:
-    """The rule files with one number changed in one rule. Raises ValueError where the rule does not have it."""
-    head, *rules = re.split(r"(?m)^(?=  - record: )", files["recording.yaml"])
-    found = [number for number, rule in enumerate(rules) if rule.startswith(f"  - record: {knob.signal}\n")]
-    if len(found) != 1 or knob.text not in rules[found[0]]:
-        raise ValueError(f"{knob.signal} does not have {knob.text!r}")
-    rules[found[0]] = rules[found[0]].replace(knob.text, instead)
-    return {**files, "recording.yaml": head + "".join(rules)}
+Figures = dict[str, dict[str, float | None]]
 
 
-def variants(knobs: Sequence[Knob]) -> Iterator[tuple[Knob, str] | None]:
-    """No change, then every change."""
-    yield None
-    for knob in knobs:
-        for instead in knob.instead:
-            yield knob, instead
+def figures(judged: Sequence[Judged], pack: str) -> Figures:
+    """The headline figures, by world."""
+    worlds: dict[str, list[Judged]] = {}
+    for each in judged:
+        worlds.setdefault(each.world, []).append(each)
+    return {
+        world: {one.name: one.measure(view(listed, pack)) for one in FIGURES if one.name in SLACK}
+        for world, listed in worlds.items()
+    }
 
 
-def run(seed: int, changes: Sequence[tuple[Knob, str] | None]) -> list[Result]:
-    """One trial judged under every change."""
-    one = trial(seed)
-    files = rule_files(config.site(one.scenario.site, one.scenario.name))
-    return [judge(one, execute(one, changed(files, *each) if each else files)) for each in changes]
+def differences(before: Figures, after: Figures) -> Iterator[str]:
+    """Every world in which a figure moves by more than it may, a line each."""
+    for world, old in before.items():
+        new = after[world]
+        if any(_far(name, old[name], new[name]) for name in SLACK):
+            cells = [
+                f"{one.title} {shown(one.unit, old[one.name])} -> {shown(one.unit, new[one.name])}"
+                for one in FIGURES
+                if one.name in SLACK
+            ]
+            yield f"    {world}: " + ", ".join(cells)
+
+
+def _far(name: str, old: float | None, new: float | None) -> bool:
+    return old != new if old is None or new is None else abs(new - old) > SLACK[name]
+
+
+def listed(wanted: Sequence[Knob]) -> None:
+    """Print every number with what it becomes, and see that the rules have it."""
+
+    def text() -> str:
+        groups = [build.recording(site), *(build.alerts(site, tier) for tier in Sensitivity)]
+        return "".join(map(rule_file, groups))
+
+    companions = {name: {"enabled": True} for name in config.Companions.model_fields if name != "throughput"}
+    site = config.site({"companions": {**companions, "throughput": {"preset": "megatron-otel"}}}, "sweep")
+    usual = text()
+    for knob in wanted:
+        for factor in FACTORS:
+            with changed(knob, factor):
+                if text() == usual:
+                    raise ValueError(f"{knob}: no rule changes with it")
+        print(knob)
 
 
 def main() -> None:
-    """Run, and print a line for every change."""
-    parser = argparse.ArgumentParser(description="Move every number of the detection rules down and up.")
-    parser.add_argument("--runs", type=int, default=RUNS, help=f"trials (default: {RUNS})")
-    parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
-    parser.add_argument("--first", type=int, default=FIRST, help=f"first seed, even (default: {FIRST})")
-    parser.add_argument("--only", help="numbers of this series alone")
-    parser.add_argument("--families", default=",".join(FAMILIES), help="families of trials, with commas between")
+    """Move, judge, and print a line for every number."""
+    parser = argparse.ArgumentParser(description="Move every number of the detection rules down and up by a quarter.")
+    parser.add_argument("recordings", type=Path, nargs="*", help="folders of recordings with truth, a world each")
+    parser.add_argument("--sensitivity", type=Sensitivity, choices=list(Sensitivity), default=Sensitivity.MEDIUM)
+    parser.add_argument("--only", default="", help="numbers with this text in where they stand")
+    parser.add_argument("--workers", type=int, default=1, help="processes (default: 1)")
     parser.add_argument("--list", action="store_true", help="say what would be moved, and whether the rules have it")
     given = parser.parse_args()
-
-    changes = list(variants([knob for knob in KNOBS if given.only in (None, knob.signal)]))
+    tier = given.sensitivity
+    wanted = [knob for knob in knobs(tier) if given.only in str(knob)]
     if given.list:
-        files = rule_files(config.Site())
-        for knob, instead in filter(None, changes):
-            changed(files, knob, instead)
-            print(f"{knob.signal}: {knob.text} -> {instead}")
+        listed(wanted)
         return
-    wanted = given.families.split(",")
-    seeds = islice((seed for seed in count(given.first + given.first % 2, 2) if family(seed) in wanted), given.runs)
-    with ProcessPoolExecutor(given.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        results = list(pool.map(partial(run, changes=changes), seeds))
+    if not given.recordings:
+        parser.error("name folders of recordings, or --list")
 
-    print("; ".join(f"{short}: {name}" for name, short in SHOWN.items()))
-    for change, of_change in zip(changes, zip(*results, strict=True), strict=True):
-        found = measures(of_change, ("medium", "high"))
-        units = {each.name: each.unit for each in CRITERIA}
-        label = f"{change[0].signal}: {change[0].text.strip()} -> {change[1].strip()}" if change else "as it is"
-        cells = [
-            " ".join(f"{short} {shown(units[name], found[name][pack])}" for name, short in SHOWN.items())
-            for pack in ("medium", "high")
-        ]
-        print(f"{label}\n    medium  {cells[0]}\n    high    {cells[1]}", flush=True)
+    recordings = gather(given.recordings, config.Site())
+    using = Engine(engine.engine() or engine.build(), offsets=True)
+
+    def judged(knob: Knob | None = None, factor: float = 1.0) -> Figures:
+        packs = Moved((tier.value,), knob=knob, factor=factor)
+        return figures(judge_all(recordings, packs, using, workers=given.workers), tier.value)
+
+    before = judged()
+    for world, found in before.items():
+        cells = [f"{one.title} {shown(one.unit, found[one.name])}" for one in FIGURES if one.name in SLACK]
+        print(f"{world}: " + ", ".join(cells), flush=True)
+    for knob in wanted:
+        for factor in FACTORS:
+            lines = list(differences(before, judged(knob, factor)))
+            print(f"{knob} * {factor:g}: {'EDGE' if lines else 'plateau'}", *lines, sep="\n", flush=True)
 
 
 if __name__ == "__main__":

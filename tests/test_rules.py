@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What holds for all rules together: how many there are, which one reads itself, and that clusters stay apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import promql_parser
+import pytest
+from processes import tool
+
+from dashgen import build, config, promql
+from dashgen.errors import UserError
+from dashgen.model import AlertRule, RecordingRule, RuleGroup, Sensitivity
+from dashgen.prometheus import check_rules
+from dashgen.targets.rulefile import rule_file
+
+EVERY_COMPANION = {name: {"enabled": True} for name in config.Companions.model_fields if name != "throughput"}
+SITES: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "everything": {
+        "companions": {**EVERY_COMPANION, "throughput": {"preset": "megatron-otel"}},
+        "acceptance": {"AllReduce": {"mixed": {"large": 100.0}}},
+    },
+}
+MOST_RULES = 20
+MOST_SIGNALS = 45
+
+
+def packs(site: config.Site) -> dict[str, tuple[RuleGroup, ...]]:
+    """All groups of a site, by the name of their file."""
+    alerts = {f"alerts-{tier}.yaml": build.alerts(site, tier) for tier in Sensitivity}
+    return {"recording.yaml": build.recording(site), **alerts}
+
+
+def rules(site: config.Site) -> Iterator[tuple[str, str]]:
+    """Every rule by its name, with its PromQL."""
+    for name, groups in packs(site).items():
+        for rule in (rule for group in groups for rule in group.rules):
+            yield (rule.record if isinstance(rule, RecordingRule) else f"{name}: {rule.alert}"), rule.expr
+
+
+@pytest.mark.parametrize("name", SITES)
+def test_no_group_has_more_rules_than_one_look_takes_in(name: str) -> None:
+    for path, groups in packs(config.site(SITES[name], "test")).items():
+        for group in groups:
+            assert len(group.rules) <= MOST_RULES, f"{path}: {group.name}"
+
+
+def test_a_site_records_no_more_signals_than_somebody_can_know() -> None:
+    assert len(build.signals(config.Site())) <= MOST_SIGNALS
+
+
+@pytest.mark.parametrize("name", SITES)
+def test_at_most_one_rule_reads_itself(name: str) -> None:
+    signals = build.signals(config.site(SITES[name], "test"))
+    assert len([signal for signal, expr in signals.items() if signal in promql.names(expr)]) <= 1
+
+
+# Several clusters in one Prometheus.
+
+LABELS = config.Labels(cluster="zone")
+NAMED = {LABELS.job, LABELS.node, LABELS.gpu, LABELS.instance, "Hostname", "UUID"}
+"""Labels whose values several clusters may share."""
+
+
+def matched(tree: promql.Tree) -> Iterator[frozenset[str]]:
+    """The labels by which an expression joins and groups, a set for every place where it does."""
+    for node in promql.nodes(tree):
+        matching = getattr(getattr(node, "modifier", None), "matching", None)
+        if matching is not None and matching.type == promql_parser.LabelModifierType.Include:
+            yield frozenset(matching.labels)
+        if isinstance(node, promql_parser.AggregateExpr) and node.modifier is not None:
+            assert node.modifier.type == promql_parser.AggModifierType.By
+            yield frozenset(node.modifier.labels)
+
+
+@pytest.mark.parametrize("name", SITES)
+def test_what_clusters_may_share_is_never_joined_or_grouped_without_the_cluster(name: str) -> None:
+    site = config.site({**SITES[name], "labels": {"cluster": LABELS.cluster}}, "test")
+    seen = 0
+    for rule, expr in rules(site):
+        for labels in matched(promql.parse(expr)):
+            if labels & NAMED:
+                seen += 1
+                assert LABELS.cluster in labels, f"{rule}: {sorted(labels)}"
+    assert seen > 50
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        *("cluster", "k8s_cluster", "_", "x1", "datacenter", "Cluster", "job", "exported_cluster"),
+        # Words of PromQL, and labels that mean something to it, to Prometheus or to the rules.
+        *("by", "on", "bool", "offset", "group_left", "and", "or", "unless", "sum", "inf", "NaN", "start", "end", "le"),
+        *("state", "suspect", "transport", "device", "port", "counter", "guid", "alertname", "__name__", "instance"),
+    ],
+)
+def test_a_cluster_label_is_refused_or_gives_packs_that_promtool_accepts(cluster: str) -> None:
+    tool("promtool")
+    try:
+        site = config.site({**SITES["everything"], "labels": {"cluster": cluster}}, "here")
+    except UserError as error:
+        assert str(error).startswith("here: labels") and cluster in str(error) and "\n" not in str(error)
+        return
+    assert check_rules({path: rule_file(groups) for path, groups in packs(site).items()}) == []
+    for groups in packs(site).values():
+        for rule in (rule for group in groups for rule in group.rules):
+            if isinstance(rule, AlertRule):
+                assert cluster not in rule.labels
+
+
+# Labels that alerts take from their series.
+
+
+@pytest.mark.parametrize(
+    "label",
+    ["device", "port", "counter", "guid", "transport", "suspect", "state", "evidence", "slurm_job_id", "node", "gpu"],
+)
+@pytest.mark.parametrize("where", ["alert_labels", "alerts.NcclJobDegraded.labels"])
+def test_a_label_that_alerts_have_already_is_refused_by_its_key(label: str, where: str) -> None:
+    data: dict[str, Any] = {label: "x"}
+    for key in reversed(where.split(".")):
+        data = {key: data}
+    with pytest.raises(UserError, match=rf"^here: .*{where}\.{label}: ") as caught:
+        config.site(data, "here")
+    assert "\n" not in str(caught.value)
