@@ -109,7 +109,7 @@ class Incident:
 
     ``said`` is the suspect, transport, node and gpu of the first alert that names one, ``right`` whether that is so;
     it has only what the truth knows. ``coverage`` is the part of the time from detection to the fault's end in which
-    an alert like the one that detected it fires. ``core`` are the faults that every pack has to see.
+    a page, or an alert like the one that detected it, fires. ``core`` are the faults that every pack has to see.
     """
 
     pack: str
@@ -350,10 +350,10 @@ def _right(fault: Fault, said: Mapping[str, str]) -> Iterator[tuple[str, bool]]:
 
 
 def _coverage(end: float, first: _Episode, episodes: Collection[_Episode]) -> float | None:
-    """The part of the time from the first alert to a fault's end in which pages, or else alerts like it, fire."""
+    """The part of the time from the first alert to a fault's end in which a page or an alert like the first one fires."""
     if first.start >= end:
         return None
-    alike = [each for each in episodes if (each.page if first.page else each.signal == first.signal)]
+    alike = [each for each in episodes if each.page or (not first.page and each.signal == first.signal)]
     return overlap([(first.start, end)], [(each.start, each.end) for each in alike]) / (end - first.start)
 
 
