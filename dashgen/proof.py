@@ -246,7 +246,8 @@ def _of(tier: Sensitivity, result: Evaluation) -> list[Firing]:
 
 
 def _covers(entry: Expected, one: Firing) -> bool:
-    return entry.alert == one.alert and entry.labels.items() <= dict(one.labels).items()
+    carried = dict(one.labels)
+    return entry.alert == one.alert and all(carried.get(name, "") == value for name, value in entry.labels.items())
 
 
 def _judge(tier: Sensitivity, story: Recording, result: Evaluation) -> Iterator[Deviation]:

@@ -139,6 +139,16 @@ def test_an_alert_that_fires_too_late_is_missed_and_the_finding_says_when_it_fir
     ]
 
 
+@pytest.mark.parametrize(
+    ("labels", "kinds"), [({"slurm_job_id": ""}, ["missed", "noise"]), ({"slurm_job_id": "7", "gpu": ""}, [])]
+)
+def test_an_alert_with_a_label_that_it_has_to_lack_is_noise(
+    record: Callable[..., Path], labels: dict[str, str], kinds: list[str]
+) -> None:
+    proof = prove(bundle(), record(expect={"medium": [{"alert": "NcclBandwidthLow", "labels": labels}]}), [MEDIUM])
+    assert [each.kind for each in proof.deviations] == kinds
+
+
 def test_an_alert_on_another_job_does_not_count(record: Callable[..., Path]) -> None:
     proof = prove(
         bundle(), record(expect={"medium": [{"alert": "NcclBandwidthLow", "labels": {"slurm_job_id": "8"}}]}), [MEDIUM]

@@ -87,7 +87,9 @@ class Expected(_Strict):
     """An alert that must (or, when optional, may) fire. An alert that no entry covers must stay silent."""
 
     alert: str
-    labels: dict[str, str] = Field(default_factory=dict, description="label values that the firing alert carries")
+    labels: dict[str, str] = Field(
+        default_factory=dict, description="label values that the firing alert carries; a label with none it lacks"
+    )
     after: Moment | None = Field(None, description="does not fire before this moment")
     before: Moment | None = Field(None, description="fires at or before this moment")
     optional: bool = False
