@@ -6,43 +6,13 @@ PyTorch's heartbeat monitor aborts after 480 s and its watchdog after 600 s: a p
 
 from __future__ import annotations
 
+from dashgen.catalogue.dcgm import MEMORY, TENSOR_ACTIVE, UTILISATION
 from dashgen.catalogue.runbooks import HANGS
 from dashgen.catalogue.verdict import SINCE
 from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit
 
 GROUP = "nccl-stalls"
 
-
-def _on_nodes(operation: str, by_host: str) -> str:
-    """A DCGM series of the job's nodes, by host called as Inspector calls the node, as one value of the job."""
-    return f"""
-{operation} by (<job>) (
-  group by (<job>, <node>) (node:nccl_gpus:count)
-  * on (<host>) group_left ()
-  max by (<host>) (
-    label_replace(
-      {by_host},
-      "<node_label>", "$1", "<dcgm_host>", "(.+)"
-    )
-  )
-)"""
-
-
-_UTILISATION = _on_nodes("max", "max by (<in><dcgm_host>) (<gpu_util>)").strip()
-_TENSOR_ACTIVE = _on_nodes(
-    "avg", "avg by (<in><dcgm_host>) (max by (<in><dcgm_host>, <dcgm_uuid>) (<tensor_active>))"
-).strip()
-
-MEMORY = Signal(
-    name="job:dcgm_memory_used:max",
-    question="How much GPU memory, in MiB, do the job's nodes use at most?",
-    healthy="steady while the processes live; a dead process gives it back",
-    expr=_on_nodes("max", "max by (<in><dcgm_host>) (<memory_used>)"),
-    unit=Unit.COUNT,
-    labels=("<job>",),
-    group=GROUP,
-    companion="dcgm",
-)
 
 _QUIET = "job:nccl_dump_age:seconds > 2.5 * <dump>"
 _KNOWN = 'label_replace(<job_info>, "<job_label>", "$1", "<slurm_id>", "(.+)")'
@@ -71,8 +41,8 @@ SIGNALS = (
         expr="<branches>",
         branches=(
             ("slurm", _evidence("gone", f"{_QUIET}\nunless on (<job>) {_RUNNING}\nand on (<job>) {_KNOWN}\n< 6600")),
-            ("dcgm", _evidence("working", f"{_QUIET} \nand on (<job>) {_TENSOR_ACTIVE} > 0.05")),
-            ("dcgm", _evidence("spinning", f"{_QUIET} \nand on (<job>) {_UTILISATION} > 90")),
+            ("dcgm", _evidence("working", f"{_QUIET} \nand on (<job>) {TENSOR_ACTIVE} > 0.05")),
+            ("dcgm", _evidence("spinning", f"{_QUIET} \nand on (<job>) {UTILISATION} > 90")),
             ("slurm", _evidence("idle", f"{_QUIET} and on (<job>) {_RUNNING}")),
             (
                 "throughput",
@@ -92,7 +62,7 @@ SIGNALS = (
                     f'{_QUIET} < 6600\nand on (<job>) last_over_time(job:training_throughput:current{{evidence="reported"}}[2h])',
                 ),
             ),
-            ("dcgm", _evidence("gone", f"{_QUIET} < 6600 \nand on (<job>) {_UTILISATION}")),
+            ("dcgm", _evidence("gone", f"{_QUIET} < 6600 \nand on (<job>) {UTILISATION}")),
             ("", _evidence("none", f"{_QUIET} < 6600")),
         ),
         unit=Unit.SECONDS,

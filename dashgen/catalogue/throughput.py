@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dashgen.catalogue.baselines import learned, remembered
+from dashgen.catalogue.dcgm import TENSOR_ACTIVE
 from dashgen.model import Signal, Unit
 
 GROUP = "nccl-verdict"
@@ -12,7 +13,7 @@ CURRENT = Signal(
     name="job:training_throughput:current",
     question="What does the job achieve, and who says so?",
     healthy="steady; the label evidence names the source",
-    # The job's own figure, else completed collectives.
+    # The job's own figure, else completed collectives, else tensor-core activity of its nodes.
     expr="""
 (
   <branches>
@@ -33,6 +34,14 @@ label_replace(
 label_replace(
   sum by (<job>) (rate(<collectives>{<selector>}[<4 dumps>])) > 0,
   "evidence", "collectives", "", ""
+)""",
+        ),
+        (
+            "dcgm",
+            f"""
+label_replace(
+  {TENSOR_ACTIVE.replace(chr(10), chr(10) + "  ")},
+  "evidence", "tensor", "", ""
 )""",
         ),
     ),

@@ -113,7 +113,7 @@ def _now(sensitivity: Sensitivity) -> Row:
                     Query(
                         expr=f"{_HURT}\n"
                         "or on (<job>)\n"
-                        f"0 * {_JOBS}\n"
+                        f"0 * topk by (<job>) (1, timestamp({_JOBS}))\n"
                         f"+ on (<job>) group_left (suspect, transport, <node>, <gpu>) 0 * {_LAST}",
                         instant=True,
                     ),

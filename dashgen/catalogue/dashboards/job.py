@@ -8,13 +8,16 @@ from dashgen.catalogue.dashboards.parts import (
     FEW,
     FEWER,
     JOB,
+    PATH,
     STATES,
+    SUSPECT,
     TRANSPORT,
     VERDICT,
     WHAT,
     answers,
     described,
     link,
+    named,
     number,
     since,
     state,
@@ -31,7 +34,6 @@ _WHERE = {
     "mixed": "across domains, several ranks per node (mixed)",
 }
 _CHOSEN = 'transport=~"$transport", collective=~"$collective", <of_job>'
-_WHO = "{{suspect}} {{transport}} {{<node_label>}} {{<gpu_label>}}"
 
 
 def _by_class(name: str, what: str, transport: str, bad: str, expected: str = "") -> Panel:
@@ -105,7 +107,7 @@ def _verdict(sensitivity: Sensitivity) -> Row:
                 question="When was the job in which state, and who was the suspect?",
                 query=f"max by (<job>) (\n{state('<of_job>')}\n)",
                 legend="job",
-                also=(Query(expr=state("<of_job>", "network nvlink straggler"), legend=_WHO),),
+                also=(Query(expr=named(state("<of_job>", "network nvlink straggler"), *SUSPECT), legend="{{who}}"),),
                 type="state-timeline",
                 unit=Unit.COUNT,
                 read="The first line is the job; each suspect has a line of its own for as long as it was blamed.",
@@ -119,8 +121,8 @@ def _verdict(sensitivity: Sensitivity) -> Row:
             answers(
                 "peer:nccl_busbw_drop:ratio",
                 title="Bandwidth lost by path",
-                query=worst('transport=~"$transport", <of_job>', "transport"),
-                legend="{{transport}} {{<node_label>}} {{<gpu_label>}}",
+                query=named(worst('transport=~"$transport", <of_job>', "transport"), *PATH),
+                legend="{{who}}",
                 also=(
                     Query(
                         expr='max by (transport) (peer:nccl_busbw_noise:ratio{transport=~"$transport", <of_job>})',
@@ -156,8 +158,8 @@ _EVIDENCE = Row(
         answers(
             "job:nccl_suspect:score",
             title="Evidence against each suspect",
-            query=worst("<of_job>"),
-            legend=_WHO,
+            query=named(worst("<of_job>"), *SUSPECT),
+            legend="{{who}}",
             read="The eight strongest of the shown time. From 1 on a suspect can become the verdict; below a half it is dropped.",
             bad="a line above 1: the highest that no other one explains is the verdict",
             steps=((None, "ok"), (1, "bad")),
@@ -166,8 +168,8 @@ _EVIDENCE = Row(
         answers(
             "job:nccl_suspect:depth",
             title="Depth of each suspect",
-            query=worst("<of_job>"),
-            legend=_WHO,
+            query=named(worst("<of_job>"), *SUSPECT),
+            legend="{{who}}",
             read="The eight deepest of the shown time.",
             bad="a line that steps up and stays; the verdict's depth is that of its suspect",
             width=8,

@@ -3,7 +3,20 @@
 
 from __future__ import annotations
 
-from dashgen.catalogue.dashboards.parts import FEWER, GPU, JOB, NODE, VERDICT, WHAT, answers, link, since, worst
+from dashgen.catalogue.dashboards.parts import (
+    FEWER,
+    GPU,
+    JOB,
+    NODE,
+    PATH,
+    VERDICT,
+    WHAT,
+    answers,
+    link,
+    named,
+    since,
+    worst,
+)
 from dashgen.model import Dashboard, Query, Row, Sensitivity, Unit
 
 _OF_NODES = '<node_label>=~"$node", <of_job>'
@@ -147,8 +160,8 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                     answers(
                         "peer:nccl_busbw_noise:ratio",
                         title="Noise of each path",
-                        query=worst("<of_job>", "transport"),
-                        legend="{{transport}} {{<node_label>}} {{<gpu_label>}}",
+                        query=named(worst("<of_job>", "transport"), *PATH),
+                        legend="{{who}}",
                         read="The eight noisiest of each transport in the shown time.",
                         bad="much more than its neighbours: a path that flaps, or traffic that changes",
                         width=24,

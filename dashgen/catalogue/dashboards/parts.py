@@ -153,6 +153,17 @@ def worst(chosen: str, by: str = "") -> str:
     return f"@{{{chosen}}}\nand topk{each} (8, max_over_time(@{{{chosen}}}[$__range] @ end()))"
 
 
+def named(query: str, *labels: str) -> str:
+    """A query whose series carry the label ``who``, made of labels of which some may be absent."""
+    indented = query.replace("\n", "\n  ")
+    joined = ", ".join(f'"{label}"' for label in labels)
+    return f'label_join(\n  {indented},\n  "who", " ", {joined}\n)'
+
+
+PATH = ("transport", "<node_label>", "<gpu_label>")
+SUSPECT = ("suspect", *PATH)
+
+
 def throughput(bad: str, **more: Any) -> Panel:
     """What the job achieves, beside what it is used to, in the unit of whoever says so."""
     usual = Query(expr=remembered("job:training_throughput:usual{<of_job>}"), legend="usual {{evidence}}")
