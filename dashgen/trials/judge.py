@@ -350,11 +350,7 @@ def _right(fault: Fault, said: Mapping[str, str]) -> Iterator[tuple[str, bool]]:
 
 
 def _coverage(end: float, first: _Episode, episodes: Collection[_Episode]) -> float | None:
-<<<<<<< HEAD
     """The part of the time from the first alert to a fault's end in which a page or one like it fires."""
-=======
-    """The part of the time from the first alert to a fault's end in which a page or an alert like it fires."""
->>>>>>> tests
     if first.start >= end:
         return None
     alike = [each for each in episodes if each.page or (not first.page and each.signal == first.signal)]
