@@ -25,7 +25,7 @@ _ALL = (
 # node that goes dark for a moment does not change what the job is.
 _ONE = (
     """(
-    topk by (<job>, transport) (1,
+    (
       peer:nccl_busbw_drop:ratio
       and on (<job>, transport) (
         job:nccl_transport:info
@@ -157,7 +157,7 @@ label_replace(
         job:nccl_suspect:score{suspect="nvlink", <node>!=""}
         and on (<job>) (
           job:nccl_suspect:score{suspect="straggler"} >= 0.5
-          unless on (<job>, <node>) job:nccl_suspect:score{suspect="nvlink"}
+          unless on (<job>, <node>) job:nccl_suspect:score{suspect="nvlink"} >= 0.5
         )
       )
     ) >= 1
