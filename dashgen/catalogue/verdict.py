@@ -124,7 +124,8 @@ SIGNALS = (
         question="What is the state of each job, who is the suspect, and how deep is it?",
         healthy='0, with state="healthy"',
         # One row a job. Who was blamed before is believed a little more, so that one incident is one page. A late GPU
-        # explains a path whose members wait for it; slow links inside a node explain why the node is late.
+        # explains a path whose members wait for it, also for a moment after it; slow links inside a node explain why the node is late. Mixed communicators
+        # hold several GPU numbers, so theirs is no rail and not told.
         expr="""
 label_replace(
   (
@@ -138,7 +139,7 @@ or on (<job>)
 label_replace(max by (<job>) (job:nccl_quiet:seconds{evidence="gone"} > <pause>) ^ 0, "state", "gone", "", "")
 or on (<job>)
 label_replace(
-  (
+  label_replace((
     topk by (<job>) (1,
       (
         1.5 * job:nccl_suspect:score and last_over_time(job:nccl_suspect:since[<3 dumps>])
@@ -147,7 +148,11 @@ label_replace(
       )
       unless (
         job:nccl_suspect:score{suspect="network", <gpu>!=""}
-        and on (<job>) job:nccl_suspect:score{suspect="straggler"} >= 0.5
+        and on (<job>) (
+          job:nccl_suspect:score{suspect="straggler"} >= 0.5
+          or
+          last_over_time(job:nccl_suspect:since{suspect="straggler"}[<6 dumps>])
+        )
       )
       unless (
         job:nccl_suspect:score{suspect="straggler"}
@@ -161,7 +166,7 @@ label_replace(
         )
       )
     ) >= 1
-  ) ^ 0 * job:nccl_suspect:depth,
+  ) ^ 0 * job:nccl_suspect:depth, "<gpu_label>", "", "transport", "mixed"),
   "state", "degraded", "", ""
 )
 or on (<job>)
@@ -201,7 +206,10 @@ or
         question="Since when is each job in its state?",
         healthy="absent",
         expr="""
-max by (<job>) (job:nccl_suspect:since and ignoring (state) job:nccl_verdict:depth{state="degraded"})
+max by (<job>) (
+  job:nccl_suspect:since
+  and on (<job>, suspect, transport, <node>) job:nccl_verdict:depth{state="degraded"}
+)
 or on (<job>)
 (
   last_over_time(job:nccl_progress:timestamp[1d])
