@@ -19,10 +19,10 @@ RECORDINGS = Path(__file__).parent / "recordings"
 
 # A recording in which each alert fires.
 FIRES = {
-    "timeline-b": ["NcclJobDegraded", "NcclTransportDegraded"],
-    "late-gpu": ["NcclGpuLate"],
+    "timeline-b": ["NcclJobDegraded"],
+    "late-gpu": ["NcclJobDegraded"],
     "slow-node": ["NcclNodeLate"],
-    "nvlink-node": ["NcclNvlinkDegraded"],
+    "nvlink-node": ["NcclJobDegraded"],
     "stalled": ["NcclJobStalled", "NcclJobQuiet"],
     "killed": ["NcclStaleFiles"],
     "exporter-gone": ["NcclNodeTelemetryLost"],
