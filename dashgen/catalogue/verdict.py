@@ -258,8 +258,7 @@ label_replace(
   unless on (<job>) job:training_throughput_loss:ratio,
   "evidence", "none", "", ""
 )""",
-        summary="Job {{ $labels.<job_label> }} is slowed down by its communication; suspect: {{ $labels.suspect }} "
-        "{{ $labels.transport }} {{ $labels.<node_label> }} {{ $labels.<gpu_label> }}",
+        summary="Job {{ $labels.<job_label> }} is slowed down by its communication; suspect: {{ $labels.suspect }}.",
         description="""
 {{ if eq $labels.evidence "none" -}}
 Communication of job {{ $labels.<job_label> }} is {{ $value | humanizePercentage }} worse than it is used to; \
@@ -320,7 +319,7 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         signal="job:nccl_verdict:depth",
         expr='job:nccl_verdict:depth{state="degraded", suspect="network"} > <threshold>' + _UNSEEN,
         summary="Job {{ $labels.<job_label> }}: {{ $labels.transport }} bandwidth is degraded; "
-        "suspect: {{ $labels.suspect }} {{ $labels.<gpu_label> }}",
+        "suspect: {{ $labels.suspect }}.",
         description="The best bus bandwidth over {{ $labels.transport }} communicators of job {{ $labels.<job_label> }} is "
         "{{ $value | humanizePercentage }} below what the job is used to"
         "{{ with $labels.<gpu_label> }}, on the rail of {{ . }} alone{{ end }}" + f"{SINCE}. "
