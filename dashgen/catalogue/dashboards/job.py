@@ -59,7 +59,8 @@ def _by_class(name: str, what: str, transport: str, bad: str, expected: str = ""
         legend="{{collective}} {{size_class}}",
         read="Dashed is what this job is used to, and what acceptance promised where that is known.",
         bad=bad,
-        also=(usual, *([accepted] if expected else [])),
+        # Nothing accepted is known to be shown beside mixed communicators.
+        also=(usual, *([accepted] if expected and transport != "mixed" else [])),
         width=8,
         minimum=0.0,
         no_value="the job has no such communicators",
@@ -180,11 +181,8 @@ _EVIDENCE = Row(
             question="How long has the job been quiet, and what do its processes do?",
             query="job:nccl_dump_age:seconds{<of_job>}",
             legend="last dump",
-            also=(
-                Query(expr="job:nccl_quiet:seconds{<of_job>}", legend="quiet, {{evidence}}"),
-                Query(expr="max_over_time(job:nccl_pause:seconds{<of_job>}[1d])", legend="usual longest pause"),
-            ),
-            bad="a straight climb past the longest pause: the job hangs or was killed; evidence says what its GPUs do",
+            also=(Query(expr="job:nccl_quiet:seconds{<of_job>}", legend="quiet, {{evidence}}"),),
+            bad="a straight climb past the usual pauses: the job hangs or was killed; evidence says what its GPUs do",
             minimum=0.0,
             width=8,
         ),
