@@ -109,7 +109,7 @@ max by (<job>, <node>, <instance>, device, port) (
 and on (<target>, device, port) last_over_time(node:fabric_errors:rate{{counter="link_downed"}}[1d])""",
         unit=Unit.COUNT,
         labels=PORT,
-        sources="A day since its link went down, as everything that is remembered.",
+        sources="A day since its link went down: longer than any fault that a job survives.",
         group=GROUP,
         companion="infiniband",
     ),

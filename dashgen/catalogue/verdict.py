@@ -226,36 +226,54 @@ SINCE = (
     '{{ range query "job:nccl_verdict:since" }}{{ if eq .Labels.<job_label> $labels.<job_label> }} since '
     "{{ .Value | humanizeTimestamp }}{{ end }}{{ end }}"
 )
-_PLACE = "{{ with $labels.<node_label> }} of {{ . }}{{ end }}"
+
+# Deep enough to page where nothing tells the throughput, and in three verdicts in a row.
+_BLIND = """\
+  job:nccl_verdict:depth{state="degraded"} > <blind>
+  and count_over_time(job:nccl_verdict:depth{state="degraded"}[<3 dumps - 1s>]) >= 3
+  unless on (<job>) job:training_throughput_loss:ratio"""
+# A loss that the page tells of is no ticket as well.
+_UNSEEN = f"""
+unless on (<job>) job:training_throughput_loss:ratio > <page>
+unless on (<job>) (
+{_BLIND}
+)"""
 
 _PAGES = {
     Sensitivity.LOW: {"page": 0.10, "blind": 0.20},
     Sensitivity.MEDIUM: {"page": 0.05, "blind": 0.15},
     Sensitivity.HIGH: {"page": 0.04, "blind": 0.10},
 }
-# A loss that the page tells of is no ticket as well.
-_UNSEEN = """
-unless on (<job>) job:training_throughput_loss:ratio > <page>
-unless on (<job>) (
-  job:nccl_verdict:depth{state="degraded"} > <blind>
-  and count_over_time(job:nccl_verdict:depth{state="degraded"}[<3 dumps - 1s>]) >= 3
-  unless on (<job>) job:training_throughput_loss:ratio
-)"""
+
+
+def _page(level: Sensitivity, dumps: int) -> Tier:
+    """A page from the tier's loss of throughput on."""
+    extra = _PAGES[level]
+    return Tier(threshold=extra["page"], dumps=dumps, severity=Severity.CRITICAL, hold=10, extra=extra)
+
+
+def _tickets(dumps: int) -> dict[Sensitivity, Tier]:
+    """A ticket for every verdict of that age, in the tiers that have tickets; the verdict has thresholds of its own."""
+    return {
+        level: Tier(threshold=0.0, dumps=dumps, severity=Severity.WARNING, hold=10, extra=_PAGES[level])
+        for level in (Sensitivity.MEDIUM, Sensitivity.HIGH)
+    }
+
+
+_TICKET_SOURCES = "The verdict has its own: effect and significance. Paths are judged over two dumps, and a ticket waits for a third; lateness over three."
 
 ALERTS = (
     Alert(
         name="NcclJobDegraded",
         kind="degradation",
         signal="job:nccl_verdict:depth",
-        expr="""
-job:nccl_verdict:depth{state="degraded"} ^ 0
+        expr=f"""
+job:nccl_verdict:depth{{state="degraded"}} ^ 0
 * on (<job>) group_left (evidence)
 (job:training_throughput_loss:ratio > <threshold>)
 or on (<job>)
 label_replace(
-  job:nccl_verdict:depth{state="degraded"} > <blind>
-  and count_over_time(job:nccl_verdict:depth{state="degraded"}[<3 dumps - 1s>]) >= 3
-  unless on (<job>) job:training_throughput_loss:ratio,
+{_BLIND},
   "evidence", "none", "", ""
 )""",
         summary="Job {{ $labels.<job_label> }} is slowed down by its communication; suspect: {{ $labels.suspect }}.",
@@ -271,27 +289,9 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         + f"{SINCE}."
         + """ Look first at the verdict on the job board, then at the evidence beside it.""",
         tiers={
-            Sensitivity.LOW: Tier(
-                threshold=_PAGES[Sensitivity.LOW]["page"],
-                dumps=2,
-                severity=Severity.CRITICAL,
-                hold=10,
-                extra=_PAGES[Sensitivity.LOW],
-            ),
-            Sensitivity.MEDIUM: Tier(
-                threshold=_PAGES[Sensitivity.MEDIUM]["page"],
-                dumps=0,
-                severity=Severity.CRITICAL,
-                hold=10,
-                extra=_PAGES[Sensitivity.MEDIUM],
-            ),
-            Sensitivity.HIGH: Tier(
-                threshold=_PAGES[Sensitivity.HIGH]["page"],
-                dumps=0,
-                severity=Severity.CRITICAL,
-                hold=10,
-                extra=_PAGES[Sensitivity.HIGH],
-            ),
+            Sensitivity.LOW: _page(Sensitivity.LOW, 2),
+            Sensitivity.MEDIUM: _page(Sensitivity.MEDIUM, 0),
+            Sensitivity.HIGH: _page(Sensitivity.HIGH, 0),
         },
         sources="NVIDIA's blog of 2026-05-07 calls -13 % (310 to 268 TFLOP/s/GPU) an incident, and its shorter dip cost "
         "6 to 8 % for four to eight dumps. Without throughput evidence: a 13 % loss takes at "
@@ -324,15 +324,8 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         "{{ $value | humanizePercentage }} below what the job is used to"
         "{{ with $labels.<gpu_label> }}, on the rail of {{ . }} alone{{ end }}" + f"{SINCE}. "
         "Look first at the job board: which collectives fall, and does the other transport hold?",
-        tiers={
-            Sensitivity.MEDIUM: Tier(
-                threshold=0.0, dumps=1, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.MEDIUM]
-            ),
-            Sensitivity.HIGH: Tier(
-                threshold=0.0, dumps=1, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.HIGH]
-            ),
-        },
-        sources="The verdict has its own: effect and significance. Paths are judged over two dumps, and a ticket waits for a third; lateness over three.",
+        tiers=_tickets(1),
+        sources=_TICKET_SOURCES,
         dashboard="job",
         runbook=Runbook(
             meaning="The fastest member of a communicator, who waits for nobody, is slower than it used to be: the "
@@ -359,15 +352,8 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         description="{{ $labels.<gpu_label> }} of {{ $labels.<node_label> }} is {{ $value | humanizePercentage }} later than it is "
         "used to: it arrives last and the other GPUs of job {{ $labels.<job_label> }} wait for it" + f"{SINCE}. "
         "Look first at the outlier board, then at clocks, XIDs and processes of that GPU.",
-        tiers={
-            Sensitivity.MEDIUM: Tier(
-                threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.MEDIUM]
-            ),
-            Sensitivity.HIGH: Tier(
-                threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.HIGH]
-            ),
-        },
-        sources="The verdict has its own: effect and significance. Paths are judged over two dumps, and a ticket waits for a third; lateness over three.",
+        tiers=_tickets(0),
+        sources=_TICKET_SOURCES,
         dashboard="outliers",
         runbook=LATE,
     ),
@@ -380,15 +366,8 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         description="The GPUs of {{ $labels.<node_label> }} are {{ $value | humanizePercentage }} later than they are used to: "
         "the node arrives last and job {{ $labels.<job_label> }} waits for it" + f"{SINCE}. Look first at the "
         "outlier board, then at the host: CPU, storage, clocks, links inside the domain.",
-        tiers={
-            Sensitivity.MEDIUM: Tier(
-                threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.MEDIUM]
-            ),
-            Sensitivity.HIGH: Tier(
-                threshold=0.0, dumps=0, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.HIGH]
-            ),
-        },
-        sources="The verdict has its own: effect and significance. Paths are judged over two dumps, and a ticket waits for a third; lateness over three.",
+        tiers=_tickets(0),
+        sources=_TICKET_SOURCES,
         dashboard="outliers",
         runbook=LATE,
     ),
@@ -399,19 +378,11 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         expr='job:nccl_verdict:depth{state="degraded", suspect="nvlink"} > <threshold>' + _UNSEEN,
         summary="Job {{ $labels.<job_label> }}: links inside {{ $labels.<node_label> }} are degraded.",
         description="Collectives within the domain run {{ $value | humanizePercentage }} slower"
-        + _PLACE.replace(" of ", " on ")
-        + " than job {{ $labels.<job_label> }} is used to"
-        + f"{SINCE}. Look first at the outlier board, then at "
+        "{{ with $labels.<node_label> }} on {{ . }}{{ end }}"
+        " than job {{ $labels.<job_label> }} is used to" + f"{SINCE}. Look first at the outlier board, then at "
         "link error counters of that node.",
-        tiers={
-            Sensitivity.MEDIUM: Tier(
-                threshold=0.0, dumps=1, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.MEDIUM]
-            ),
-            Sensitivity.HIGH: Tier(
-                threshold=0.0, dumps=1, severity=Severity.WARNING, hold=10, extra=_PAGES[Sensitivity.HIGH]
-            ),
-        },
-        sources="The verdict has its own: effect and significance. Paths are judged over two dumps, and a ticket waits for a third; lateness over three.",
+        tiers=_tickets(1),
+        sources=_TICKET_SOURCES,
         dashboard="outliers",
         runbook=Runbook(
             meaning="The links between the GPUs of one node are slower than they were, while those of the other nodes "
