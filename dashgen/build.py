@@ -58,16 +58,14 @@ def number(value: float) -> str:
 
 # A job is known while anything is new or its processes live, and for no more than two hours after: files that a killed
 # job has left behind are nobody's.
-_SEEN = """and on ({job}) (
-  last_over_time(job:nccl_progress:timestamp[110m])
+_SEEN = """last_over_time(job:nccl_progress:timestamp[110m])
   or
-  last_over_time(job:nccl_quiet:seconds{{evidence=~"working|spinning|idle"}}[{span}])
-)"""
+  last_over_time(job:nccl_quiet:seconds{{evidence=~"working|spinning|idle"}}[{span}])"""
 
 
 # Seconds of silence, after the last news that can have been seen, that are a stall: checkpoints take one to three
 # minutes (companions of DCGM), and PyTorch's heartbeat monitor aborts after eight.
-PAUSE = 180.0
+PAUSE = 240.0
 
 
 def words(site: Site) -> dict[str, str]:
@@ -91,9 +89,8 @@ def words(site: Site) -> dict[str, str]:
         "in": f"{labels.cluster}, " if labels.cluster else "",
         "target": f"{labels.cluster}, {labels.instance}" if labels.cluster else labels.instance,
         "host": f"{labels.cluster}, {labels.node}" if labels.cluster else labels.node,
-        "seen": _SEEN.format(job=job, span=duration(3 * site.dump_interval)),
-        "pause": number(min(PAUSE, 6 * dump)),
-        "news": duration(min(max(2 * dump, 90.0), 3 * dump)),
+        "seen": _SEEN.format(span=duration(3 * site.dump_interval)),
+        "pause": number(min(PAUSE, 8 * dump)),
         "peer": PEER,
         "clean": CLEAN,
         "large": LARGE,

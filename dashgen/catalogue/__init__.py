@@ -18,18 +18,24 @@ from dashgen.catalogue import (
     verdict,
 )
 from dashgen.catalogue.baselines import USUAL_GROUP
+from dashgen.catalogue.freshness import PRESENCE_GROUP
 from dashgen.model import Alert, Signal
 
 SIGNALS: tuple[Signal, ...] = (
     *transport.LEARNED,
     *lateness.LEARNED,
+    lateness.NOISE,
     *throughput.LEARNED,
     *stalls.SIGNALS,
-    *freshness.SIGNALS,
+    freshness.PRESENCE,
     transport.BEST,
+    transport.SHAPE,
+    lateness.TIME,
+    *freshness.SIGNALS,
+    transport.FAMILIAR,
+    transport.SLOWNESS,
     lateness.LATENESS,
     throughput.CURRENT,
-    transport.SHAPE,
     *transport.SIGNALS,
     *lateness.SIGNALS,
     *throughput.SIGNALS,
@@ -51,8 +57,8 @@ ALERTS: tuple[Alert, ...] = (
     *fabric.ALERTS,
 )
 
-EVERY = {USUAL_GROUP: 4}
-"""Dumps between two evaluations of a group, where it is not one: what a job is used to changes slowly."""
+EVERY = {USUAL_GROUP: 4, PRESENCE_GROUP: 4}
+"""Dumps between two evaluations of a group, where it is not one: what a job is used to changes slowly, and where it runs as well."""
 
 SIGNAL_BY_NAME = {signal.name: signal for signal in SIGNALS}
 ALERT_BY_NAME = {alert.name: alert for alert in ALERTS}

@@ -40,24 +40,22 @@ SIGNALS = (
         name="job:nccl_busbw:max",
         question="What bus bandwidth does each collective reach when nobody waits?",
         healthy="steady; compare it with the nccl-tests value of the same transport only as an upper bound",
-        expr=_classed(
-            "max", f"max by ({_BUCKET}) (peer:nccl_busbw:best or <busbw>{{<small>, <selector>}})", "collective"
-        ),
+        expr=_classed("max", f"max by ({_BUCKET}) (peer:nccl_busbw:best)", "collective"),
         unit=Unit.GBPS,
         labels=("<job>", "transport", "collective", "size_class"),
         group=GROUP,
     ),
     Signal(
         name="job:nccl_exec:median",
-        question="How long does a collective take on the median GPU, waiting included?",
+        question="How long does the median GPU spend in collectives, one of each kind, waiting included?",
         healthy="steady; it rises with slow transport and with one late GPU alike",
-        expr=_classed(
-            "max",
-            f"quantile by ({_BUCKET}) (0.5, <exec>{{<clean>, <selector>}})",
-            "collective",
-        ),
+        expr="""
+max by (<job>, transport) (
+  quantile by (<job>, n_nodes, nranks) (0.5, gpu:nccl_exec:sum)
+  * on (<job>, n_nodes, nranks) group_left (transport) job:nccl_transport:info
+)""",
         unit=Unit.MICROSECONDS,
-        labels=("<job>", "transport", "collective", "size_class"),
+        labels=("<job>", "transport"),
         group=GROUP,
     ),
 )

@@ -12,8 +12,8 @@ from dashgen.model import Signal, Unit
 HEALTHY_GROUP = "nccl-healthy"
 USUAL_GROUP = "nccl-usual"
 
-MEMORY = "8h"
-"""How long what was learned is remembered; with the four hours that it was learned from, half a day without a healthy sample."""
+MEMORY = "10h"
+"""How long what was learned is remembered; with the two hours that it was learned from, half a day without a healthy sample."""
 
 
 def learned(
@@ -25,8 +25,8 @@ def learned(
     six dumps ago: what is learned is what is judged. With a ``floor`` the spread is relative to the median, and no less.
     """
     healthy, usual, spread = f"{name}:healthy", f"{name}:usual", f"{name}:spread"
-    deviation = f"(quantile_over_time(0.84, {healthy}[4h]) - quantile_over_time(0.16, {healthy}[4h])) / 2"
-    enough = f"count_over_time({healthy}[4h]) >= 10"
+    deviation = f"(quantile_over_time(0.84, {healthy}[2h]) - quantile_over_time(0.16, {healthy}[2h])) / 2"
+    enough = f"count_over_time({healthy}[2h]) >= 10"
     deviation += f"\n* (1 + 10 / ({enough}))"
     if floor:
         deviation = f"clamp_min(({deviation}) / {usual}, {floor})"
@@ -38,7 +38,8 @@ def learned(
             expr=f"""
 {judged}
 unless on (<job>) last_over_time(job:nccl_verdict:depth{{state!~"healthy|unknown"}}[<8 dumps>])
-unless on (<job>) max_over_time(job:nccl_dump_age:seconds[<8 dumps>]) > 4 * <dump>""",
+unless on (<job>) max_over_time(job:nccl_dump_age:seconds[<8 dumps>]) > 4 * <dump>
+unless on (<job>) min_over_time(job:nccl_familiar:ratio[<8 dumps>]) < 0.75""",
             unit=unit,
             labels=labels,
             sources="Six dumps, three minutes: the longest that a verdict takes, and two more around it; four dumps of age "
@@ -49,10 +50,10 @@ unless on (<job>) max_over_time(job:nccl_dump_age:seconds[<8 dumps>]) > 4 * <dum
             name=usual,
             question=f"What is {what}?",
             healthy="a slow line in the middle of the samples",
-            expr=f"quantile_over_time(0.5, {healthy}[4h]) and {enough}",
+            expr=f"quantile_over_time(0.5, {healthy}[2h]) and {enough}",
             unit=unit,
             labels=labels,
-            sources="Four hours hold two checkpoints of any habit; ten samples, five minutes, come before any verdict.",
+            sources="Two hours hold a checkpoint of any habit; ten samples, five minutes, come before any verdict.",
             group=USUAL_GROUP,
         ),
         Signal(

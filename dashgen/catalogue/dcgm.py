@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dashgen.catalogue.freshness import SEEN_SOURCES
 from dashgen.model import Signal, Unit
 
 
@@ -10,7 +11,7 @@ def _on_nodes(operation: str, by_host: str) -> str:
     """A DCGM series of the job's nodes, by host called as Inspector calls the node, as one value of the job."""
     return f"""
 {operation} by (<job>) (
-  group by (<job>, <node>) (node:nccl_gpus:count)
+  group by (<job>, <node>) (last_over_time(node:nccl_gpus:count[<4 dumps>]))
   * on (<host>) group_left ()
   max by (<host>) (
     label_replace(
@@ -33,6 +34,7 @@ MEMORY = Signal(
     expr=_on_nodes("max", "max by (<in><dcgm_host>) (<memory_used>)"),
     unit=Unit.COUNT,
     labels=("<job>",),
+    sources=SEEN_SOURCES,
     group="nccl-stalls",
     companion="dcgm",
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dashgen.catalogue.freshness import SEEN_SOURCES
 from dashgen.catalogue.runbooks import COUNTERS, FABRIC_TOOLS
 from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit
 
@@ -70,7 +71,7 @@ def _excess(each: Counter) -> str:
 
 
 # Labels that name the job and the node of a scrape target, to multiply series of node_exporter with.
-_OF_JOB = "on (<target>) group_left (<job_label>, <node>) (topk by (<target>) (1, node:nccl_gpus:count) ^ 0)"
+_OF_JOB = "on (<target>) group_left (<job_label>, <node>) (topk by (<target>) (1, last_over_time(node:nccl_gpus:count[<4 dumps>])) ^ 0)"
 
 _MTU = f"""max by (<job>, <node>, <instance>, device) (
   (<net_mtu>{{device=~"<net_devices>"}} and on (<target>, device) <net_up> == 1)
@@ -125,6 +126,7 @@ quantile by (<job>, device) (0.5,
 )""",
         unit=Unit.BYTES,
         labels=("<job>", "<node>", "<instance>", "device"),
+        sources=SEEN_SOURCES,
         group=GROUP,
         companion="host_network",
     ),

@@ -9,52 +9,77 @@ from __future__ import annotations
 from dashgen.model import Signal, Unit
 
 GROUP = "nccl-verdict"
+PRESENCE_GROUP = "nccl-presence"
 
-SIGNALS = (
-    Signal(
-        name="job:nccl_progress:timestamp",
-        question="When did any GPU of the job last report new communication?",
-        healthy="absent in a dump without news, at most one in a row",
-        # A value that changed is news; healthy values of six digits hardly ever repeat. With Inspector's counters on,
-        # files are rewritten although nothing happens, and values disappear: both are no news.
-        expr="""
-0 * max by (<job>) (
-  changes(<exec>{<clean>, <selector>}[<news>]) > 0
+SEEN = """and on (<job>) (
+  last_over_time(node:nccl_gpus:count[<4 dumps>])
   or
-  changes(<p2p_exec>{<clean>, <selector>}[<news>]) > 0
-) + time()""",
-        unit=Unit.TIMESTAMP,
-        labels=("<job>",),
-        sources="A dump may come a scrape late, hence changes over two, and scrapes may be a minute apart, hence over 90 s.",
-        group=GROUP,
-    ),
-    Signal(
-        name="node:nccl_gpus:count",
-        question="How many GPUs of each node report for the job?",
-        healthy="the number of GPUs that the job has on the node",
-        # The counters stay when an idle GPU's bandwidth lines disappear, so a hung job stays visible through them.
-        expr="""
+  <seen>
+)"""
+"""What is recorded of a job from raw series: only while the job is present, so that nothing outlives it."""
+SEEN_SOURCES = "Presence is looked at every four dumps."
+
+# A value that changed is news. With Inspector's counters on, files are rewritten although nothing happens, and values
+# disappear: both are no news.
+_NEWS = """group by (<job>) (changes(<exec>{<clean>, <selector>}[<6 dumps>]) > 0)
+  or
+  group by (<job>) (changes(<p2p_exec>{<clean>, <selector>}[<6 dumps>]) > 0)"""
+
+PRESENCE = Signal(
+    name="node:nccl_gpus:count",
+    question="How many GPUs of each node report for the job?",
+    healthy="the number of GPUs that the job has on the node",
+    # The counters stay when an idle GPU's bandwidth lines disappear, so a hung job stays visible through them.
+    expr=f"""
 count by (<job>, <node>, <instance>) (
   <branches>
 )
-<seen>""",
-        branches=(
-            ("", "group by (<job>, <node>, <instance>, <gpu>) (<exec>{<clean>, <selector>})"),
-            ("", "group by (<job>, <node>, <instance>, <gpu>) (<p2p_exec>{<clean>, <selector>})"),
-            ("counters", "group by (<job>, <node>, <instance>, <gpu>) (<collectives>{<selector>})"),
-        ),
-        join="or",
-        unit=Unit.COUNT,
-        labels=("<job>", "<node>", "<instance>"),
-        group=GROUP,
+and on (<job>) (
+  {_NEWS}
+  or
+  <seen>
+)""",
+    branches=(
+        ("", "group by (<job>, <node>, <instance>, <gpu>) (<exec>{<clean>, <selector>})"),
+        ("", "group by (<job>, <node>, <instance>, <gpu>) (<p2p_exec>{<clean>, <selector>})"),
+        ("counters", "group by (<job>, <node>, <instance>, <gpu>) (<collectives>{<selector>})"),
     ),
+    join="or",
+    unit=Unit.COUNT,
+    labels=("<job>", "<node>", "<instance>"),
+    sources="Six dumps: the four since the last look, one that came a scrape late and one more.",
+    group=PRESENCE_GROUP,
+)
+
+SIGNALS = (
     Signal(
         name="job:nccl_gpus:count",
         question="How many GPUs report for the job?",
         healthy="the number of GPUs of the job",
-        expr="sum by (<job>) (node:nccl_gpus:count)",
+        # Those that are seen in collectives now, else all that the last look at presence found.
+        expr="""
+count by (<job>) (group by (<job>, <node>, <gpu>) (gpu:nccl_exec:sum))
+or on (<job>)
+sum by (<job>) (last_over_time(node:nccl_gpus:count[<4 dumps>]))""",
         unit=Unit.COUNT,
         labels=("<job>",),
+        sources=SEEN_SOURCES,
+        group=GROUP,
+    ),
+    Signal(
+        name="job:nccl_progress:timestamp",
+        question="When did any GPU of the job last report new communication?",
+        healthy="now; absent in a dump without news, at most one in a row",
+        # Healthy values of six digits hardly ever repeat.
+        expr="""
+0 * max by (<job>) (
+  changes(peer:nccl_busbw:best[<2 dumps - 1s>]) > 0
+  or
+  changes(<p2p_exec>{<clean>, <selector>}[<3 dumps>]) > 0
+) + time()""",
+        unit=Unit.TIMESTAMP,
+        labels=("<job>",),
+        sources="One dump: between this evaluation and the one before.",
         group=GROUP,
     ),
     Signal(
@@ -64,7 +89,7 @@ count by (<job>, <node>, <instance>) (
         # After Prometheus itself was away, three dumps must be seen before silence means anything.
         expr="""
 time() - last_over_time(job:nccl_progress:timestamp[1d])
-and on (<job>) max by (<job>) (count_over_time(node:nccl_gpus:count[<3 dumps - 1s>])) >= 3""",
+and on (<job>) count_over_time(job:nccl_gpus:count[<3 dumps - 1s>]) >= 3""",
         unit=Unit.SECONDS,
         labels=("<job>",),
         sources="A day: longer than any fault that a job survives; three dumps, as every verdict.",

@@ -7,7 +7,8 @@ The slowest execution time is the earliest arriver and never to blame. Here bigg
 
 from __future__ import annotations
 
-from dashgen.catalogue.baselines import learned, remembered
+from dashgen.catalogue.baselines import USUAL_GROUP, learned, remembered
+from dashgen.catalogue.freshness import SEEN, SEEN_SOURCES
 from dashgen.model import Signal, Unit
 
 GROUP = "nccl-verdict"
@@ -15,33 +16,42 @@ GPU = ("<job>", "<node>", "<gpu>")
 
 _SHAPE = "<job>, <node>, <gpu>, n_nodes, nranks"
 
+TIME = Signal(
+    name="gpu:nccl_exec:sum",
+    question="How long does each GPU spend in collectives, one of each kind, by shape of communicator?",
+    healthy="about equal for the ranks of a communicator; who is late spends the least",
+    expr=f"sum by ({_SHAPE}) (<exec>{{<waiting>, <selector>}})\n{SEEN}",
+    unit=Unit.MICROSECONDS,
+    labels=("<job>", "<node>", "<gpu>", "n_nodes", "nranks"),
+    sources=SEEN_SOURCES,
+    group=GROUP,
+)
+
 LATENESS = Signal(
     name="gpu:nccl_lateness:ratio",
     question="Which part of the time that its peers spend in collectives does each GPU save, because they wait for it?",
     healthy="near its own usual value, which a fixed position in the ring may put 20 % off 0",
-    # Its own time against the time that the median of its peers would spend in the same collectives: within a domain
-    # peers are those of its node, across domains all of its communicator's shape. Time decides, so the first
-    # synchronisation point, which absorbs the wait, decides. Communicator shapes count alike: inside its node a late
-    # GPU is alone, while across nodes its mates, who waited for it, are late with it. Beyond five times as fast
-    # everybody is equally late: in a pipeline the innocent look even more extreme.
-    expr=f"""
+    # Its own time against that of the median of its peers: within a domain those of its node, across domains all of its
+    # communicator's shape. Time decides, so the first synchronisation point, which absorbs the wait, decides.
+    # Communicator shapes count alike: inside its node a late GPU is alone, while across nodes its mates, who waited for
+    # it, are late with it. Beyond five times as fast everybody is equally late: in a pipeline the innocent look even
+    # more extreme.
+    expr="""
 avg by (<job>, <node>, <gpu>) (
   clamp(
     1
-    - sum by ({_SHAPE}) (<exec>{{<waiting>, <selector>}})
-    / sum by ({_SHAPE}) (
-      0 * <exec>{{n_nodes="1", <waiting>, <selector>}}
-      + on (<job>, <peer>, <node>) group_left ()
-      quantile by (<job>, <peer>, <node>) (0.5, <exec>{{n_nodes="1", <waiting>, <selector>}})
+    - (
+      gpu:nccl_exec:sum{n_nodes="1"}
+      / on (<job>, <node>, n_nodes, nranks) group_left ()
+      quantile by (<job>, <node>, n_nodes, nranks) (0.5, gpu:nccl_exec:sum{n_nodes="1"})
       or
-      0 * <exec>{{n_nodes!="1", <waiting>, <selector>}}
-      + on (<job>, <peer>) group_left ()
-      quantile by (<job>, <peer>) (0.5, <exec>{{n_nodes!="1", <waiting>, <selector>}})
+      gpu:nccl_exec:sum{n_nodes!="1"}
+      / on (<job>, n_nodes, nranks) group_left ()
+      quantile by (<job>, n_nodes, nranks) (0.5, gpu:nccl_exec:sum{n_nodes!="1"})
     ),
     -0.8, 0.8
   )
-)
-<seen>""",
+)""",
     unit=Unit.RATIO,
     labels=GPU,
     sources="0.8 is a fifth of the time: ByteDance's traces, where innocent stages show 0.01 of the median and the late one 0.16.",
@@ -54,6 +64,33 @@ LEARNED = learned(
     what="the lateness that a GPU is used to",
     unit=Unit.RATIO,
     labels=GPU,
+)
+
+NOISE = Signal(
+    name="gpu:nccl_lateness_noise:ratio",
+    question="How far does the lateness of each GPU stray on its own?",
+    healthy="a few percent; much more where ranks are late in turn, as with rotating sequence lengths",
+    # Its own past, but no less than that of the median GPU of the job; without a past, that of ordinary jobs.
+    expr=f"""
+clamp_min(
+  (
+    {remembered("gpu:nccl_lateness:spread")}
+    > on (<job>) group_left ()
+    quantile by (<job>) (0.5, {remembered("gpu:nccl_lateness:spread")})
+  )
+  or
+  0 * gpu:nccl_lateness:ratio
+  + on (<job>) group_left ()
+  quantile by (<job>) (0.5, {remembered("gpu:nccl_lateness:spread")})
+  or
+  0 * gpu:nccl_lateness:ratio + 0.05,
+  0.01
+)
+and gpu:nccl_lateness:ratio""",
+    unit=Unit.RATIO,
+    labels=GPU,
+    sources="Cross-rank noise is 0.3 to 1.4 % of pure transfers and 11 to 18 % of what contains waiting in ByteDance's traces.",
+    group=USUAL_GROUP,
 )
 
 SIGNALS = (
@@ -76,32 +113,6 @@ unless on (<job>) job:nccl_dump_age:seconds > 4 * <dump>""",
         labels=GPU,
         sources="Three dumps, as Nebius and the rule of 0.67 on ByteDance's traces: who is late in turn is now and then late twice in a row. Fixed positions "
         "take 20 % (healthy Megatron runs: rank 0 was first in 12 of 13 communicators). Four GPUs are the fewest with a median.",
-        group=GROUP,
-    ),
-    Signal(
-        name="gpu:nccl_lateness_noise:ratio",
-        question="How far does the lateness of each GPU stray on its own?",
-        healthy="a few percent; much more where ranks are late in turn, as with rotating sequence lengths",
-        # Its own past, but no less than that of the median GPU of the job; without a past, that of ordinary jobs.
-        expr=f"""
-clamp_min(
-  (
-    {remembered("gpu:nccl_lateness:spread")}
-    > on (<job>) group_left ()
-    quantile by (<job>) (0.5, {remembered("gpu:nccl_lateness:spread")})
-  )
-  or
-  0 * gpu:nccl_lateness:ratio
-  + on (<job>) group_left ()
-  quantile by (<job>) (0.5, {remembered("gpu:nccl_lateness:spread")})
-  or
-  0 * gpu:nccl_lateness:ratio + 0.025,
-  0.01
-)
-and gpu:nccl_lateness:ratio""",
-        unit=Unit.RATIO,
-        labels=GPU,
-        sources="Cross-rank noise is 0.3 to 1.4 % of pure transfers and 11 to 18 % of what contains waiting in ByteDance's traces.",
         group=GROUP,
     ),
 )

@@ -11,7 +11,7 @@ from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, U
 
 GROUP = "nccl-shape"
 
-_BUCKET = "<job>, comm_name, n_nodes, nranks, collective, message_size, <node>, <gpu>"
+_BUCKET = "<job>, comm_name, n_nodes, nranks, collective, message_size"
 
 
 def _domains(operation: str, shapes: str) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dashgen.catalogue.freshness import PRESENCE_GROUP
 from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit
 
 GROUP = "nccl-telemetry"
@@ -53,12 +54,12 @@ count by (<target>) (
   time() - last_over_time(<mtime>{file=~"<textfile_regex>"}[<3 dumps>]) < 4 * <dump>
 )
 - on (<target>) group_right ()
-node:nccl_gpus:count
+max_over_time(node:nccl_gpus:count[<12 dumps>])
 > 0
-unless on (<target>) count by (<target>) (node:nccl_gpus:count) > 1""",
+unless on (<target>) count by (<target>) (max_over_time(node:nccl_gpus:count[<12 dumps>])) > 1""",
         unit=Unit.COUNT,
         labels=("<job>", "<node>", "<instance>"),
-        sources="A file is written every dump, at worst one is missed and one is late: four dumps.",
+        sources="A file is written every dump, at worst one is missed and one is late: four dumps; three looks at presence: one may meet a torn file.",
         group=GROUP,
         companion="textfile",
     ),
@@ -69,7 +70,8 @@ unless on (<target>) count by (<target>) (node:nccl_gpus:count) > 1""",
         # The job goes on reporting from other nodes, so it has not ended, and no other node has taken the place.
         expr="""
 group by (<job>, <node>) (last_over_time(node:nccl_gpus:count[1d]))
-unless group by (<job>, <node>) (node:nccl_gpus:count)
+unless group by (<job>, <node>) (gpu:nccl_exec:sum)
+and on (<job>) gpu:nccl_exec:sum
 and on (<job>) job:nccl_dump_age:seconds < 3 * <dump>
 and on (<job>) job:nccl_gpus:count < max_over_time(job:nccl_gpus:count[1d])""",
         unit=Unit.BOOL,
@@ -89,7 +91,7 @@ and on (<job>) job:nccl_gpus:count < max_over_time(job:nccl_gpus:count[1d])""",
 * on (<job>) job:nccl_gpus:count / on (<job>) count by (<job>) (node:nccl_gpus:count)""",
         unit=Unit.COUNT,
         labels=("<job>",),
-        group=GROUP,
+        group=PRESENCE_GROUP,
     ),
     Signal(
         name="job:nccl_garbage:count",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dashgen.catalogue.baselines import learned, remembered
 from dashgen.catalogue.dcgm import TENSOR_ACTIVE
+from dashgen.catalogue.freshness import SEEN
 from dashgen.model import Signal, Unit
 
 GROUP = "nccl-verdict"
@@ -14,11 +15,11 @@ CURRENT = Signal(
     question="What does the job achieve, and who says so?",
     healthy="steady; the label evidence names the source",
     # The job's own figure, else completed collectives, else tensor-core activity of its nodes.
-    expr="""
+    expr=f"""
 (
   <branches>
 )
-<seen>""",
+{SEEN}""",
     branches=(
         (
             "throughput",

@@ -8,6 +8,7 @@ The verdict is the best suspect whose score reaches 1 and whom no other explains
 
 from __future__ import annotations
 
+from dashgen.catalogue.baselines import remembered
 from dashgen.catalogue.runbooks import COMMUNICATION, LATE
 from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit
 
@@ -15,28 +16,24 @@ GROUP = "nccl-verdict"
 
 SUSPECT = ("<job>", "suspect", "transport", "<node>", "<gpu>")
 
-# All paths of a transport are slow: by as much as the one that is hurt least.
+# All paths of a transport are slow: by as much as the best one.
 _ALL = (
-    "min by (<job>, transport) (peer:nccl_busbw_drop:ratio)",
-    "clamp_min(5 * max by (<job>, transport) (peer:nccl_busbw_noise:ratio), 0.08)",
+    "job:nccl_busbw_drop:ratio",
+    "clamp_min(5 * job:nccl_busbw_noise:ratio, 0.08)",
 )
-# One path is slow among equal ones: by as much as it lies below the median one. Many paths are looked at, so more is asked.
+# One path is slow among equal ones. Many paths are looked at, so more is asked.
 # A communicator is alone where it has as many ranks as the job has GPUs; the largest number of the last hour counts, because a
 # node that goes dark for a moment does not change what the job is.
 _ONE = (
     """(
-    (
-      peer:nccl_busbw_drop:ratio
-      and on (<job>, transport) (
-        job:nccl_transport:info
-        unless on (<job>, nranks)
-        count_values by (<job>) ("nranks", max_over_time(job:nccl_gpus:count[1h]))
-      )
+    peer:nccl_slowness_excess:ratio
+    and on (<job>, transport) (
+      job:nccl_transport:info
+      unless on (<job>, nranks)
+      count_values by (<job>) ("nranks", max_over_time(job:nccl_gpus:count[1h]))
     )
-    - on (<job>, transport) group_left ()
-    quantile by (<job>, transport) (0.5, peer:nccl_busbw_drop:ratio)
   )""",
-    "clamp_min(6 * peer:nccl_busbw_noise:ratio, 0.12)",
+    f"clamp_min(6 * {remembered('peer:nccl_slowness:spread')}, 0.12)",
 )
 # One GPU is later than anybody on any other node: whoever is as late as another is only held up, or late in turn.
 _LATEST = """(
@@ -50,7 +47,7 @@ _LATEST = """(
         0
       )
     )"""
-_LATE_NEED = "clamp_min(4 * gpu:nccl_lateness_noise:ratio, 0.1)"
+_LATE_NEED = "clamp_min(4 * last_over_time(gpu:nccl_lateness_noise:ratio[<5 dumps>]), 0.1)"
 # More than half of the GPUs of a node are about as late: the node is.
 _WHOLE_NODE = """(
       count by (<job>, <node>) (
@@ -62,26 +59,31 @@ _WHOLE_NODE = """(
     )"""
 
 
-def _suspects(scored: bool) -> str:
-    """Every suspect with its depth, or with the multiple of what is needed to believe in it."""
-    every, one, late = ((f" / {need}" if scored else "") for need in (_ALL[1], _ONE[1], _LATE_NEED))
+def _indented(text: str, by: int) -> str:
+    return text.strip().replace("\n", "\n" + by * " ")
+
+
+def _named(transports: str) -> str:
+    """Slow transports or paths as suspects."""
     return f"""
 label_replace(
   label_replace(
-    {_ALL[0]}{every}
-    or
-    {_ONE[0]}{one},
+    {transports},
     "suspect", "network", "transport", "network|mixed"
   ),
   "suspect", "nvlink", "transport", "nvlink"
-)
-or
+)"""
+
+
+def _late(need: str = "") -> str:
+    """The late GPU or node as a suspect."""
+    return f"""
 label_replace(
-  {_LATEST}{late}
+  {_LATEST}{need}
   unless on (<job>, <node>) {_WHOLE_NODE}
   or
   max by (<job>, <node>) (
-    {_LATEST}{late}
+    {_LATEST}{need}
   )
   and on (<job>, <node>) {_WHOLE_NODE},
   "suspect", "straggler", "", ""
@@ -93,7 +95,7 @@ SIGNALS = (
         name="job:nccl_suspect:depth",
         question="What slows each job's communication, and by how much?",
         healthy="around zero: somebody is always the slowest",
-        expr=_suspects(scored=False),
+        expr=_named(f"{_ALL[0]}\n    or\n    {_ONE[0]}") + "\nor" + _late(),
         unit=Unit.RATIO,
         labels=SUSPECT,
         sources="More than half of the GPUs, at 0.7 of the latest: mates of one late GPU are held up across nodes only, so by half.",
@@ -103,16 +105,22 @@ SIGNALS = (
         name="job:nccl_suspect:score",
         question="How many times over does the evidence against each suspect convince?",
         healthy="below a half",
+        # Any hiccup costs throughput, and says nothing about one path among equal ones.
         expr=f"""
 (
-  {_suspects(scored=True).strip().replace(chr(10), chr(10) + "  ")}
+  (
+    {_indented(_named(f"{_ALL[0]} / {_ALL[1]}") + chr(10) + "or" + _late(f" / {_LATE_NEED}"), 4)}
+  )
+  * on (<job>) group_left ()
+  (
+    1.5 * (job:training_throughput_loss:ratio > 0.05) ^ 0
+    or on (<job>)
+    job:nccl_gpus:count ^ 0
+  )
+  or
+  {_indented(_named(f"{_ONE[0]} / {_ONE[1]}"), 2)}
 )
-* on (<job>) group_left ()
-(
-  1.5 * (job:training_throughput_loss:ratio > 0.05) ^ 0
-  or on (<job>)
-  job:nccl_gpus:count ^ 0
-)""",
+unless on (<job>) job:nccl_familiar:ratio < 0.75""",
         unit=Unit.COUNT,
         labels=SUSPECT,
         sources="Effect and significance, as Greyhound (ATC'25), which keeps changes of 10 %: 8 % and five standard deviations; 12 % and six for "
@@ -175,7 +183,7 @@ label_replace(
   "state", "recovering", "", ""
 )
 or on (<job>)
-label_replace(0 * (job:nccl_dump_age:seconds <= 4 * <dump> and on (<job>) peer:nccl_busbw_drop:ratio), "state", "healthy", "", "")
+label_replace(0 * (job:nccl_dump_age:seconds <= 4 * <dump> and on (<job>) job:nccl_busbw_drop:ratio), "state", "healthy", "", "")
 or on (<job>)
 label_replace(0 * job:nccl_gpus:count, "state", "unknown", "", "")""",
         unit=Unit.RATIO,
@@ -193,7 +201,8 @@ label_replace(0 * job:nccl_gpus:count, "state", "unknown", "", "")""",
         expr="""
 last_over_time(job:nccl_suspect:since[<3 dumps>]) and job:nccl_suspect:score > 0.5
 or
-last_over_time(job:nccl_suspect:since[<3 dumps>]) and on (<job>) job:nccl_dump_age:seconds > 2.5 * <dump>
+last_over_time(job:nccl_suspect:since[<3 dumps>])
+and on (<job>) (job:nccl_dump_age:seconds > 2.5 * <dump> or job:nccl_familiar:ratio < 0.75)
 or
 (job:nccl_suspect:score >= 1) ^ 0 * time()""",
         unit=Unit.TIMESTAMP,
