@@ -2,7 +2,8 @@
 """The one way to compare a series with its own past: what it is used to, and how far it usually strays from that.
 
 A sample is believed only when three minutes later nobody objects: nothing is learned around a verdict or a pause, so
-a fault teaches nothing however long it lasts. What was learned is remembered for half a day.
+a fault teaches nothing however long it lasts, and nothing while the job does something else, as in an evaluation. What
+was learned is remembered for half a day.
 """
 
 from __future__ import annotations
