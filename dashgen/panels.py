@@ -26,11 +26,28 @@ PALETTE: Mapping[str, str] = MappingProxyType(
         "info": "#56B4E9",
         "nvlink": "#0072B2",
         "network": "#CC79A7",
-        "mixed": "#F0E442",
-        "neutral": "#999999",
+        "mixed": "#999933",
+        "neutral": "#8E8E8E",
     }
 )
-"""Colours by role, safe for the colour-blind: Okabe and Ito, Color Universal Design (2008), and a grey."""
+"""Colours by role, safe for the colour-blind: Okabe and Ito, Color Universal Design (2008), without their yellow, which
+cannot be seen on white: the olive is of Paul Tol's muted scheme (SRON technical note 3.2, 2021). And a grey."""
+
+OPERATIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "AllReduce": "#0072B2",
+        "AllGather": "#D55E00",
+        "ReduceScatter": "#009E73",
+        "Broadcast": "#AA4499",
+        "Reduce": "#999933",
+        "AllGatherV": "#CC79A7",
+        "Send": "#0072B2",
+        "Recv": "#D55E00",
+    }
+)
+"""A colour for every operation, so that a curve and what it is compared with look alike; from the same two sources."""
+
+_SIZES: Mapping[str, int] = MappingProxyType({"small": 1, "medium": 2, "large": 3})
 
 TRANSPORTS = ("nvlink", "network", "mixed")
 
@@ -79,6 +96,7 @@ def _common(panel: Panel, style: Style) -> Json:
         "dataSource": style.source,
         "targets": [_target(panel, index, style) for index in range(len(panel.queries))],
         "thresholds": _thresholds(panel),
+        "maxDataPoints": panel.points or None,
     }
 
 
@@ -101,7 +119,9 @@ def _thresholds(panel: Panel) -> list[core.Threshold]:
     steps = panel.steps or ((None, "info"),)
     if steps[0][0] is not None or None in [value for value, _ in steps[1:]]:
         raise ValueError(f"{panel.title}: the first threshold step, and no other, has the value None")
-    return [core.Threshold(_colour(panel, role), index, float(value or 0)) for index, (value, role) in enumerate(steps)]
+    # A cell that is not bad has no colour: one without a value would be green as well.
+    colours = ["transparent" if panel.type == "table" and not place else _colour(panel, role) for place, (_, role) in enumerate(steps)]
+    return [core.Threshold(colour, index, float(value or 0)) for index, ((value, _), colour) in enumerate(zip(steps, colours, strict=True))]
 
 
 def _colour(panel: Panel, role: str) -> str:
@@ -110,14 +130,12 @@ def _colour(panel: Panel, role: str) -> str:
     return PALETTE[role]
 
 
-def _mappings(panel: Panel) -> list[Json]:
-    if not panel.states:
-        return []
+def _mappings(panel: Panel, states: Mapping[int, tuple[str, str]]) -> list[Json]:
     options = {
         str(value): {"text": name, "color": _colour(panel, role), "index": index}
-        for index, (value, (name, role)) in enumerate(panel.states.items())
+        for index, (value, (name, role)) in enumerate(states.items())
     }
-    return [{"type": "value", "options": options}]
+    return [{"type": "value", "options": options}] if options else []
 
 
 def _defaults(panel: Panel, custom: Mapping[str, object] | None = None) -> Json:
@@ -128,14 +146,14 @@ def _defaults(panel: Panel, custom: Mapping[str, object] | None = None) -> Json:
         "min": panel.minimum,
         "max": panel.maximum,
         "noValue": panel.no_value,
-        "mappings": _mappings(panel),
-        "links": _data_links(panel),
+        "mappings": _mappings(panel, panel.states),
+        "links": _data_links(panel.links),
         "custom": custom,
     }
 
 
-def _data_links(panel: Panel) -> list[Json] | None:
-    return [{"title": title, "url": url, "targetBlank": False} for title, url in panel.links.items()] or None
+def _data_links(links: Mapping[str, str]) -> list[Json] | None:
+    return [{"title": title, "url": url, "targetBlank": False} for title, url in links.items()] or None
 
 
 def _transport_colours(panel: Panel) -> list[Json]:
@@ -151,14 +169,42 @@ def _transport_colours(panel: Panel) -> list[Json]:
     ]
 
 
+def _operation_colours(panel: Panel) -> list[Json]:
+    """The colour of an operation and, by the width of its line, of a size, for a curve as for its usual line."""
+    if not any(re.match(r"(usual |expected )?\{\{collective\}\}", query.legend) for query in panel.queries):
+        return []
+    colours = [
+        _override("byRegexp", f"/\\b{name}\\b/", color={"mode": "fixed", "fixedColor": colour})
+        for name, colour in OPERATIONS.items()
+    ]
+    return colours + [_override("byRegexp", f"/\\b{size}\\b/", custom__lineWidth=w) for size, w in _SIZES.items()]
+
+
 _REFERENCE_LINE = re.compile(r"usual|expected")
+# A line that stands for several, beside none of its own colour.
+_ALONE = re.compile(r"(usual|expected) [^{]*$")
 
 
 def _reference_lines(panel: Panel) -> list[Json]:
-    """What a curve is compared with is a thin dashed line, whatever its colour."""
+    """What a curve is compared with is a thin dashed line of the curve's colour, or grey where it has no curve."""
     found = sorted({match[0] for query in panel.queries if (match := _REFERENCE_LINE.match(query.legend))})
     style = {"custom__lineStyle": {"fill": "dash", "dash": [6, 6]}, "custom__lineWidth": 1}
-    return [_override("byRegexp", f"/^{word}\\b/", **style) for word in found]
+    grey = {"color": {"mode": "fixed", "fixedColor": PALETTE["neutral"]}}
+    alone = {match[1] for query in panel.queries if (match := _ALONE.match(query.legend))}
+    return [_override("byRegexp", f"/^{word}\\b/", **style, **(grey if word in alone else {})) for word in found]
+
+
+def _line_names(panel: Panel) -> list[Json]:
+    """Lines as people call them; last, as no rule after this finds a line by its old name."""
+    return [_override("byName", old, displayName=new) for old, new in panel.line_names.items()]
+
+
+def _line_colours(panel: Panel) -> list[Json]:
+    """A colour of a role for the lines whose name holds a word."""
+    return [
+        _override("byRegexp", f"/\\b{word}\\b/", color={"mode": "fixed", "fixedColor": _colour(panel, role)})
+        for word, role in panel.line_colours.items()
+    ]
 
 
 def _line_units(panel: Panel) -> list[Json]:
@@ -183,10 +229,25 @@ def _time_series(panel: Panel, style: Style) -> tuple[core.Panel, Json]:
         tooltipMode="multi",
         tooltipSort="desc",
         thresholdsStyleMode="dashed" if panel.steps else "off",
-        overrides=[*_transport_colours(panel), *_reference_lines(panel), *_line_units(panel)],
+        overrides=[
+            *_transport_colours(panel),
+            *_operation_colours(panel),
+            *_line_colours(panel),
+            *_reference_lines(panel),
+            *_line_units(panel),
+            *_line_names(panel),
+        ],
     )
-    custom = {"spanNulls": style.span_nulls_ms, "stacking": {"group": "A", "mode": "none"}}
-    return raw, {"fieldConfig": {"defaults": _defaults(panel, custom)}}
+    custom = {"spanNulls": style.span_nulls_ms, "stacking": {"group": "A", "mode": "none"}, **_soft_limits(panel)}
+    # The odd one is on top, not below the fold of the legend.
+    legend = {"sortBy": "Min", "sortDesc": False} if panel.lowest_first else {"sortBy": "Max", "sortDesc": True}
+    return raw, {"fieldConfig": {"defaults": _defaults(panel, custom)}, "options": {"legend": legend}}
+
+
+def _soft_limits(panel: Panel) -> Json:
+    """Room for the thresholds: a limit that is off the scale tells nobody how far away it is."""
+    values = [value for value, _ in panel.steps if value is not None]
+    return {"axisSoftMin": min(0.0, *values), "axisSoftMax": 1.1 * max(values)} if values else {}
 
 
 def _reduce() -> Json:
@@ -200,6 +261,8 @@ def _stat(panel: Panel, style: Style) -> tuple[core.Panel, Json]:
         colorMode="background" if panel.steps or panel.states else "none",
         graphMode="none" if instant or panel.states else "area",
         reduceCalc="lastNotNull",
+        # A sentence is the name of a series; its value chooses the colour.
+        textMode="name" if panel.sentence else "auto",
         overrides=_transport_colours(panel),
     )
     return raw, {"fieldConfig": {"defaults": {**_defaults(panel), "color": {"mode": "thresholds"}}}}
@@ -219,10 +282,12 @@ def _bar_gauge(panel: Panel, style: Style) -> tuple[core.Panel, Json]:
 
 
 def _state_timeline(panel: Panel, style: Style) -> tuple[core.Panel, Json]:
-    raw = core.StateTimeline(**_common(panel, style), fillOpacity=80, showValue="auto", tooltipMode="single")
+    raw = core.StateTimeline(
+        **_common(panel, style), mergeValues=False, lineWidth=0, fillOpacity=80, showValue="auto", tooltipMode="single"
+    )
     custom = {"spanNulls": style.span_nulls_ms}
-    # Colours come from the states. Coloured by thresholds, Grafana would merge values by threshold and show neither
-    # the word nor the colour of a state (grafana/grafana#71804).
+    # Colours come from the states. Merged and coloured by thresholds, as both are by default, Grafana would show neither
+    # the word nor the colour of a state (grafana/grafana#71804, #41075).
     colour = {"mode": "fixed", "fixedColor": PALETTE["neutral"]}
     return raw, {"fieldConfig": {"defaults": {**_defaults(panel, custom), "color": colour}}}
 
@@ -302,9 +367,11 @@ def _transformations(panel: Panel, columns: Mapping[str, str]) -> list[Json]:
     merge = [{"id": "merge", "options": {}}] if len(panel.queries) > 1 else []
     if not columns:
         return [*curves, *merge, {"id": "organize", "options": {"excludeByName": {"Time": True}}}]
-    keep = {"id": "filterFieldsByName", "options": {"include": {"names": list(columns)}}}
+    # Time as well: without a column that all of them have, and an empty answer has no other, Grafana joins nothing.
+    names = [*(["Time"] if merge else []), *columns]
+    keep = {"id": "filterFieldsByName", "options": {"include": {"names": names}}}
     order = {name: index for index, name in enumerate(columns)}
-    options = {"excludeByName": {}, "indexByName": order, "renameByName": dict(columns)}
+    options = {"excludeByName": {"Time": True} if merge else {}, "indexByName": order, "renameByName": dict(columns)}
     return [*curves, keep, *merge, {"id": "organize", "options": options}]
 
 
@@ -315,22 +382,35 @@ def _column_overrides(panel: Panel, columns: Mapping[str, str]) -> list[Json]:
     overrides = [_override("byRegexp", "/.+/", noValue="–")] if columns else []
     overrides += [_unit(columns.get(name, name), unit) for name, unit in units.items()]
     for name, title in columns.items():
+        if not name.startswith(("Value", "Trend")):
+            # Grafana takes a label that looks like a number for one: job 41502 of a table in percent is 4150200 %.
+            words = {"mappings": _words(panel.words)} if panel.words else {}
+            overrides.append(_override("byName", title, unit="string", **words))
+    for name, title in columns.items():
         if name.startswith("Trend"):
             overrides.append(_override("byName", title, custom__cellOptions=_SPARKLINE))
-    if (panel.steps or panel.states) and not panel.trend:
-        cell = {"type": "color-background", "mode": "basic"}
+    if panel.steps and not panel.trend:
         overrides += [
-            _override(
-                "byName", title, custom__cellOptions=cell, **({"mappings": _mappings(panel)} if panel.states else {})
-            )
+            _override("byName", title, custom__cellOptions=_PAINTED)
             for name, title in columns.items()
             if name.startswith("Value") and name not in units and title not in units
         ]
-    if panel.links and columns:
-        overrides.append(_override("byName", columns[_linked_column(panel, columns)], links=_data_links(panel)))
+    for name, states in panel.column_states.items():
+        title = columns[_column(panel, name)]
+        mappings = _mappings(panel, states)
+        overrides.append(_override("byName", title, unit="none", mappings=mappings, custom__cellOptions=_PAINTED))
+    for name, links in _linked(panel, columns).items():
+        overrides.append(_override("byName", columns[name], links=_data_links(links)))
     return overrides
 
 
+def _words(words: Mapping[str, str]) -> list[Json]:
+    """Labels as people say them."""
+    options = {word: {"text": text, "index": index} for index, (word, text) in enumerate(words.items())}
+    return [{"type": "value", "options": options}]
+
+
+_PAINTED: Json = {"type": "color-background", "mode": "basic"}
 _SPARKLINE: Json = {"type": "sparkline", "drawStyle": "line", "fillOpacity": 15, "hideValue": False, "lineWidth": 1}
 
 
@@ -338,12 +418,16 @@ def _unit(title: str, unit: Unit) -> Json:
     return _override("byName", title, unit=unit.value)
 
 
-def _linked_column(panel: Panel, columns: Mapping[str, str]) -> str:
-    fields = [field for url in panel.links.values() for field in _LINKED_FIELD.findall(url)]
-    for field in fields:
-        if field not in columns:
-            raise ValueError(f"{panel.title}: a link reads the column {field}, which the table does not show")
-    return fields[0] if fields else next(iter(columns))
+def _linked(panel: Panel, columns: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """The links of each column: a link belongs to the first column that it reads, or else to the table's first."""
+    found: dict[str, dict[str, str]] = {}
+    for title, url in panel.links.items() if columns else ():
+        fields = _LINKED_FIELD.findall(url)
+        for field in fields:
+            if field not in columns:
+                raise ValueError(f"{panel.title}: a link reads the column {field}, which the table does not show")
+        found.setdefault(fields[0] if fields else next(iter(columns)), {})[title] = url
+    return found
 
 
 _BUILDERS: Mapping[PanelType, Callable[[Panel, Style], tuple[core.Panel, Json]]] = {

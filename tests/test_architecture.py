@@ -28,6 +28,7 @@ LAYERS = (
         "boards",
         "variables",
         "lint",
+        "traps",
         "targets",
         "jsonnet",
         "marks",

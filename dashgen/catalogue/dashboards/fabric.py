@@ -7,7 +7,7 @@ variable, so that a fleet of thousands of ports costs no more than the ports of 
 
 from __future__ import annotations
 
-from dashgen.catalogue.dashboards.parts import JOB, JOBS, answers, threshold
+from dashgen.catalogue.dashboards.parts import FEW, JOB, JOBS, answers, threshold
 from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit, Variable
 
 NODE = Variable(name="node", label="<node_label>", series=f"{JOBS}{{<of_job>}}", title="Node", narrows=True)
@@ -24,9 +24,19 @@ _HERE = '<instance_label>=~"$target"'
 _PORT = "{{<node_label>}} {{device}} {{port}}"
 # Gives series of node_exporter the node's name, and keeps those of the job.
 _NAMED = f"* on (<instance>) group_left (<node>) group by (<instance>, <node>) ({JOBS}{{<of_job>}})"
-# A rate reaches over four scrapes: one point in as many dumps draws all of it, at a quarter of the cost.
-_POINTS = "<4 dumps>"
-_LINK_STATES = {1: ("down", "bad"), 2: ("initialising", "warn"), 3: ("armed", "warn"), 4: ("active", "ok")}
+_LINK_STATES = {
+    0: ("no data", "neutral"),
+    1: ("down", "bad"),
+    2: ("initialising", "warn"),
+    3: ("armed", "warn"),
+    4: ("active", "ok"),
+}
+# Ports that were active and were not: a port that nobody uses is down for ever.
+_CHANGED = f"""(
+  min_over_time(<ib_state>{{{_HERE}}}[$__range] @ end()) < 4
+  and
+  max_over_time(<ib_state>{{{_HERE}}}[$__range] @ end()) == 4
+)"""
 
 
 def _exporter(
@@ -50,7 +60,7 @@ def _exporter(
             *also,
         ),
         companion=companion,
-        **{"width": 8, "height": 7, "interval": _POINTS, **more},  # type: ignore[arg-type]
+        **{"width": 8, "height": 7, "points": FEW, **more},  # type: ignore[arg-type]
     )
 
 
@@ -87,7 +97,7 @@ def _gpu(title: str, description: str, key: str, unit: Unit, *, relative: bool =
             ),
         ),
         companion="clock_events" if key == "clock_events" else "dcgm",
-        interval=_POINTS,
+        points=FEW,
         width=8,
         height=7,
         minimum=0.0,
@@ -107,11 +117,14 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                 panels=(
                     answers(
                         "node:fabric_suspect:ratio",
-                        title="Ports with errors while the network is slow",
-                        query='sort_desc(@{<node_label>=~"$node", <of_job>})',
+                        title="Ports that are suspect or down",
+                        question="Which port is down, or has rising errors while the job's network is slow?",
+                        query='@{<node_label>=~"$node", <of_job>}',
                         type="table",
                         instant=True,
-                        bad="a row: this node, device and port, and how many times over the published limit",
+                        also=(Query(expr='node:fabric_port_down:state{<node_label>=~"$node", <of_job>}', instant=True),),
+                        healthy="no row",
+                        bad="a row: this node, device and port, how many times over the published limit, and the state of its link",
                         width=12,
                         height=6,
                         columns={
@@ -119,38 +132,56 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                             "device": "Device",
                             "port": "Port",
                             "counter": "Counter",
-                            "Value": "Times the limit",
+                            "Value #A": "Times the limit",
+                            "Value #B": "Link",
                         },
-                        no_value="no port is under suspicion",
+                        column_states={"Value #B": _LINK_STATES},
+                        order="-Times the limit",
+                        no_value="no port is down or under suspicion",
                         companion="infiniband",
                     ),
                     answers(
                         "node:fabric_errors:rate",
                         title="Error counters that rise",
-                        query='@{<node_label>=~"$node", <of_job>}',
+                        query='3600 * @{<node_label>=~"$node", <of_job>}',
                         legend="{{<node_label>}} {{device}} {{counter}}",
                         bad="a line that begins with a degradation window of the job",
+                        unit=Unit.PER_HOUR,
                         width=12,
                         height=6,
                         minimum=0.0,
                         no_value="no counter rises",
                         companion="infiniband",
                     ),
+                    Panel(
+                        title="Link state by port",
+                        description="Which links went away, and when? The lowest state of each moment, of ports that were active and "
+                        "were not. Healthy: one line that says so. Bad: a bar that is not active, however short.",
+                        type="state-timeline",
+                        unit=Unit.NONE,
+                        queries=(
+                            Query(
+                                expr=f"(min_over_time(<ib_state>{{{_HERE}}}[$__interval]) and {_CHANGED})\n{_NAMED}",
+                                legend=_PORT,
+                            ),
+                            Query(
+                                expr=f"4 * group(<ib_state>{{{_HERE}}}) unless on () {_CHANGED}\n"
+                                f"or on ()\nvector(0) unless on () last_over_time(<ib_state>{{{_HERE}}}[$__range] @ end())",
+                                legend="all ports in use",
+                            ),
+                        ),
+                        states=_LINK_STATES,
+                        points=FEW,
+                        companion="infiniband",
+                        width=24,
+                        height=5,
+                    ),
                 ),
             ),
             Row(
                 title="InfiniBand and RoCE ports (node_exporter, infiniband)",
+                collapsed=True,
                 panels=(
-                    _exporter(
-                        "Link state by port",
-                        "Is every link active? Healthy: active, from one side to the other. Bad: down or initialising; a port "
-                        "that nobody uses is down for ever and does not count.",
-                        "infiniband",
-                        ("<ib_state>{HERE}", _PORT),
-                        unit=Unit.COUNT,
-                        type="state-timeline",
-                        states=_LINK_STATES,
-                    ),
                     _exporter(
                         "Traffic by port",
                         "How much do the ports send (up) and receive (down)? Healthy: alike on all ports of a job. Bad: one port "
@@ -169,14 +200,15 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         "NcclFabricDiscards",
                         sensitivity,
                     ),
-                    _counter(
+                    _exporter(
                         "Symbol errors by port",
-                        "ib_symbol_errors",
+                        "How clean is the signal (SymbolErrors)? Healthy: 0, or far below the limit. Bad: more than 120 an hour: cable "
+                        "or transceiver.",
                         "infiniband",
-                        "How clean is the signal (SymbolErrors)?",
-                        "more than 120 an hour, 0.03 a second: cable or transceiver",
-                        "",
-                        sensitivity,
+                        ("3600 * rate(<ib_symbol_errors>{HERE}[$__rate_interval])", _PORT),
+                        unit=Unit.PER_HOUR,
+                        steps=((None, "ok"), (120, "warn")),
+                        minimum=0.0,
                     ),
                     _counter(
                         "Broken packets received by port",
@@ -254,8 +286,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         "on eight.",
                         "host_network",
                         ('<net_mtu>{device=~"<net_devices>", HERE}', "{{<node_label>}} {{device}}"),
-                        unit=Unit.BYTES,
-                        minimum=0.0,
+                        unit=Unit.NONE,
                         also=(
                             Query(
                                 expr='node:network_mtu_odd:bytes{<node_label>=~"$node", <of_job>}',

@@ -7,23 +7,31 @@ from dashgen.catalogue.dashboards.parts import (
     COLLECTIVE,
     FEW,
     FEWER,
+    FRESH,
     JOB,
     PATH,
-    STATES,
     SUSPECT,
     TRANSPORT,
-    VERDICT,
-    WHAT,
     answers,
     described,
     link,
     named,
     number,
-    since,
-    state,
+    says,
     steps,
     throughput,
     worst,
+)
+from dashgen.catalogue.dashboards.verdicts import (
+    STATES,
+    VERDICT,
+    WHAT,
+    WORDS,
+    lasts,
+    or_nobody,
+    sentence,
+    since,
+    state,
 )
 from dashgen.catalogue.transport import CLASSES
 from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit
@@ -36,7 +44,11 @@ _WHERE = {
 _CHOSEN = 'transport=~"$transport", collective=~"$collective", <of_job>'
 
 
-def _by_class(name: str, what: str, transport: str, bad: str, expected: str = "") -> Panel:
+# What a path must have lost for a line of its own: the least that makes it a suspect.
+_SLOW = 0.12
+
+
+def _by_class(name: str, what: str, transport: str, bad: str, expected: str = "", read: str = "") -> Panel:
     """Title and query come from the same transport, so that one cannot say what the other does not show.
 
     The usual line is the median of the healthy moments of the last six hours, read once for the whole graph.
@@ -52,17 +64,24 @@ def _by_class(name: str, what: str, transport: str, bad: str, expected: str = ""
         legend="expected {{collective}} {{size_class}}",
         companion="acceptance",
     )
+    # The best of all paths hides the one that is slow.
+    drop = f'peer:nccl_busbw_drop:ratio{{transport="{transport}", <of_job>}}'
+    slowest = Query(
+        expr=f"({series}\n{FRESH})\n* on (<job>) group_left ()\n(\n  1 - max by (<job>) ({drop})\n"
+        f"  and on (<job>) max by (<job>) (max_over_time({drop}[$__range] @ end())) > {_SLOW}\n)",
+        legend="slowest path {{collective}} {{size_class}}",
+    )
     return answers(
         name,
         title=f"{what} {_WHERE[transport]}",
-        query=series,
+        query=f"{series}\n{FRESH}",
         legend="{{collective}} {{size_class}}",
-        read="Dashed is what this job is used to, and what acceptance promised where that is known.",
+        read=f"Dashed is what this job is used to, and what acceptance promised where that is known. {read}".strip(),
         bad=bad,
-        # Nothing accepted is known to be shown beside mixed communicators.
-        also=(usual, *([accepted] if expected and transport != "mixed" else [])),
+        also=(usual, *([accepted, slowest] if expected else [])),
         width=8,
         minimum=0.0,
+        lowest_first=bool(expected),
         no_value="the job has no such communicators",
     )
 
@@ -71,53 +90,81 @@ def _verdict(sensitivity: Sensitivity) -> Row:
     return Row(
         title="Verdict",
         panels=(
+            says(
+                "Verdict now",
+                "How is the job, since when, by whose fault, and at what price? The sentence is the verdict that alerts fire on. "
+                "Healthy: it says so. Bad: it names a suspect, and what is untouched; or no data, then nobody watches.",
+                sentence("<of_job>"),
+                no_value="No data: the job does not report, or has long ended",
+            ),
             answers(
                 VERDICT,
-                title="Verdict now",
+                title="Verdict in figures",
                 query="@{<of_job>}",
                 type="table",
                 instant=True,
                 also=(
                     Query(expr=since("<of_job>"), instant=True),
-                    Query(expr="max by (<job>) (job:training_throughput_loss:ratio{<of_job>})", instant=True),
+                    Query(expr=lasts("<of_job>"), instant=True),
+                    Query(
+                        # A job that pauses for a checkpoint does no work either: what is lost is told beside a verdict.
+                        expr="max by (<job>) (job:training_throughput_loss:ratio{<of_job>})\n"
+                        f'and on (<job>) {VERDICT}{{state=~"degraded|recovering", <of_job>}}',
+                        instant=True,
+                    ),
+                    Query(
+                        expr=f'max by (<job>) (max_over_time({VERDICT}{{state=~"degraded|stalled", <of_job>}}[$__range]))\n'
+                        f"and on (<job>) {VERDICT}{{<of_job>}}",
+                        instant=True,
+                    ),
                 ),
+                read="The depth is how much slower the suspect makes communication, or how late it is; the peak is the deepest in "
+                "the shown time.",
                 healthy="state healthy, no suspect",
                 bad="a suspect. Straggler: open the rank outliers; network or nvlink: open the fabric. Stalled: collect "
                 "stacks before the watchdog ends the job",
                 width=24,
-                height=4,
+                height=3,
                 columns={
                     "<job_label>": "Job",
                     **WHAT,
-                    "Value #A": "Depth",
                     "Value #B": "Since",
-                    "Value #C": "Throughput lost",
+                    "Value #C": "For",
+                    "Value #A": "Depth",
+                    "Value #D": "Throughput lost",
+                    "Value #E": "Peak",
                 },
-                column_units={"Value #A": Unit.RATIO, "Value #B": Unit.TIMESTAMP},
+                column_units={
+                    "Value #A": Unit.RATIO,
+                    "Value #B": Unit.TIMESTAMP,
+                    "Value #C": Unit.SECONDS,
+                    "Value #E": Unit.RATIO,
+                },
                 steps=steps("NcclJobDegraded", sensitivity),
                 links={
                     "Who is late": link("outliers", job="${job}"),
                     "Fabric and GPUs of its nodes": link("fabric", job="${job}"),
                     "Send and Recv": link("p2p", job="${job}"),
                 },
+                words=WORDS,
                 no_value="the job does not report",
             ),
             answers(
                 VERDICT,
                 title="State and cause",
                 question="When was the job in which state, and who was the suspect?",
-                query=f"max by (<job>) (\n{state('<of_job>')}\n)",
+                query=or_nobody(f"max by (<job>) (\n{state('<of_job>')}\n)", "<of_job>", "<job_label>", "$job"),
                 legend="job",
-                also=(Query(expr=named(state("<of_job>", "network nvlink straggler"), *SUSPECT), legend="{{who}}"),),
+                also=(Query(expr=named(state("<of_job>", "network NVLink late"), *PATH), legend="{{suspect}} {{who}}"),),
                 type="state-timeline",
-                unit=Unit.COUNT,
+                unit=Unit.NONE,
                 read="The first line is the job; each suspect has a line of its own for as long as it was blamed.",
                 states=STATES,
                 healthy="one line, healthy from end to end",
-                bad="network alone is the fabric, nvlink a link inside a node, a straggler one late GPU or node; stalled is "
+                bad="network alone is the fabric, nvlink a link inside a node, a straggler one late GPU or node; hung is "
                 "a job that stands still",
                 width=24,
-                height=7,
+                height=6,
             ),
             answers(
                 "peer:nccl_busbw_drop:ratio",
@@ -134,6 +181,7 @@ def _verdict(sensitivity: Sensitivity) -> Row:
                 "eight worst of each transport in the shown time.",
                 bad="all paths of a transport step up together: the network; one of them alone: that node or rail",
                 width=8,
+                points=FEWER,
             ),
             answers(
                 "gpu:nccl_lateness_excess:ratio",
@@ -144,13 +192,21 @@ def _verdict(sensitivity: Sensitivity) -> Row:
                 "latest of the shown time.",
                 bad="one line far above the others: everybody waits for that GPU; those of one node together: the node",
                 width=8,
-                interval=FEWER,
+                points=FEWER,
                 no_value="no GPU can be judged",
             ),
             throughput("a step below the usual line at the time of a verdict; evidence says what is measured", width=8),
         ),
     )
 
+
+_QUIET = {
+    "working": "but tensor cores work",
+    "spinning": "kernels spin without tensor work",
+    "idle": "GPUs are idle, processes live",
+    "gone": "processes are gone",
+    "none": "nothing says what the GPUs do",
+}
 
 _EVIDENCE = Row(
     title="Evidence and life",
@@ -182,6 +238,7 @@ _EVIDENCE = Row(
             query="job:nccl_dump_age:seconds{<of_job>}",
             legend="last dump",
             also=(Query(expr="job:nccl_quiet:seconds{<of_job>}", legend="quiet, {{evidence}}"),),
+            line_names={f"quiet, {word}": f"quiet, {meaning}" for word, meaning in _QUIET.items()},
             bad="a straight climb past the usual pauses: the job hangs or was killed; evidence says what its GPUs do",
             minimum=0.0,
             width=8,
@@ -228,7 +285,7 @@ _SIZES = Row(
                 ),
             ),
             minimum=0.0,
-            interval=FEW,
+            points=FEW,
             width=16,
         ),
         answers(
@@ -238,7 +295,7 @@ _SIZES = Row(
             '  @{collective=~"$collective", <of_job>}\n)',
             legend="{{collective}} {{message_size}} {{algo_proto}} {{nranks}}/{{n_nodes}}",
             read="The fastest path of each.",
-            interval=FEW,
+            points=FEW,
             bad="one size that falls alone is a change of the work, all sizes together the path",
             minimum=0.0,
             width=24,
@@ -346,7 +403,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
         rows=(
             _verdict(sensitivity),
             Row(
-                title="Bus bandwidth of the fastest member",
+                title="Bus bandwidth of the best path, where nobody waits",
                 panels=tuple(
                     _by_class(
                         "job:nccl_busbw:max",
@@ -354,6 +411,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         each,
                         "a step down that the other transports do not share",
                         expected="job:nccl_busbw:expected",
+                        read="A path that is slow alone has a line of its own, drawn from what it has lost.",
                     )
                     for each in CLASSES
                 ),
