@@ -138,7 +138,8 @@ def wrong_title(board: Json) -> None:
 
 
 def of_type(board: Json, kind: str) -> Json:
-    found: Json = next(each for each in board["panels"] if each["type"] == kind)
+    every = [panel for each in board["panels"] for panel in (each, *each.get("panels", []))]
+    found: Json = next(each for each in every if each["type"] == kind)
     return found
 
 

@@ -57,7 +57,7 @@ async function read(grafana, panel, answers, context) {
     theme,
     timeZone: 'utc',
   });
-  const reading = { grafana, theme, panel, config, data: applied, replaceVariables };
+  const reading = { grafana, theme, panel, config, data: applied, replaceVariables, context };
   return { title: panel.title, type: panel.type, ...(READERS[panel.type] ?? (() => ({})))(reading) };
 }
 
@@ -115,8 +115,10 @@ function values({ grafana, theme, panel, config, data, replaceVariables }) {
 
 // Curves.
 
-/** All curves with the texts of their last and largest values. */
-function curves({ grafana, theme, config, data }) {
+const time = (grafana, frame) => frame.fields.find((field) => field.type === grafana.FieldType.time);
+
+/** All curves with the texts of their last and largest values, and whether they have ended before the shown time has. */
+function curves({ grafana, theme, config, data, context }) {
   const found = data.flatMap((frame) =>
     frame.fields
       .filter((field) => field.type === grafana.FieldType.number && field.values.length)
@@ -128,6 +130,7 @@ function curves({ grafana, theme, config, data }) {
           name: grafana.getFieldDisplayName(field, frame, data),
           last: text(grafana, field.display(seen.lastNotNull)),
           most: text(grafana, field.display(seen.max)),
+          stale: context.variables.__to - time(grafana, frame).values.at(-1) > 4 * context.step * 1000,
           // A line whose colour depends on its value has the colour of its last one.
           colour: hex(grafana, theme, mode.getCalculator(field, theme)(seen.lastNotNull, 1)),
           style,
@@ -148,8 +151,8 @@ function timeline({ grafana, theme, panel, config, data }) {
     return { empty: config.defaults.noValue || 'No data' };
   }
   const lines = data.flatMap((frame) => {
-    const time = frame.fields.find((field) => field.type === grafana.FieldType.time);
-    return time ? frame.fields.filter((field) => field !== time && field.values.length).map((field) => ({ frame, field, time })) : [];
+    const at = time(grafana, frame);
+    return at ? frame.fields.filter((field) => field !== at && field.values.length).map((field) => ({ frame, field, time: at })) : [];
   });
   if (!lines.length) {
     return { empty: 'Data does not have a time field' };

@@ -31,12 +31,6 @@ _LINK_STATES = {
     3: ("armed", "warn"),
     4: ("active", "ok"),
 }
-# Ports that were active and were not: a port that nobody uses is down for ever.
-_CHANGED = f"""(
-  min_over_time(<ib_state>{{{_HERE}}}[$__range] @ end()) < 4
-  and
-  max_over_time(<ib_state>{{{_HERE}}}[$__range] @ end()) == 4
-)"""
 
 
 def _exporter(
@@ -64,18 +58,23 @@ def _exporter(
     )
 
 
-def _counter(
-    title: str, key: str, companion: str, question: str, bad: str, alert: str, sensitivity: Sensitivity
-) -> Panel:
-    """Events a second of one error counter, with the limit at which its alert fires."""
-    steps = ((None, "ok"), (threshold(alert, sensitivity), "warn")) if alert else ()
-    return _exporter(
-        title,
-        f"{question} Healthy: 0, or far below the limit. Bad: {bad}.",
-        companion,
-        (f"rate(<{key}>{{HERE}}[$__rate_interval])", _PORT),
-        steps=steps,
+def _errors(title: str, question: str, bad: str, counters: str, companion: str, alert: str, sensitivity: Sensitivity) -> Panel:
+    """Events a second of counters that rise, as the rules record them, with the limit at which their alert fires."""
+    return answers(
+        "node:fabric_errors:rate",
+        title=title,
+        question=question,
+        query=f'@{{counter=~"{counters}", <node_label>=~"$node", <of_job>}}',
+        legend="{{<node_label>}} {{device}} {{port}} {{counter}}",
+        read="Only counters that rise have a line.",
+        healthy="no line",
+        bad=bad,
+        steps=((None, "ok"), (threshold(alert, sensitivity), "warn")) if alert else (),
         minimum=0.0,
+        width=8,
+        height=7,
+        no_value="no counter rises",
+        companion=companion,
     )
 
 
@@ -100,7 +99,8 @@ def _gpu(title: str, description: str, key: str, unit: Unit, *, relative: bool =
         points=FEW,
         width=8,
         height=7,
-        minimum=0.0,
+        # A percent of the clock is a ripple on an axis that begins at zero.
+        minimum=None if relative else 0.0,
     )
 
 
@@ -153,28 +153,43 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         no_value="no counter rises",
                         companion="infiniband",
                     ),
-                    Panel(
+                    answers(
+                        "node:fabric_port_down:state",
                         title="Link state by port",
-                        description="Which links went away, and when? The lowest state of each moment, of ports that were active and "
-                        "were not. Healthy: one line that says so. Bad: a bar that is not active, however short.",
-                        type="state-timeline",
-                        unit=Unit.NONE,
-                        queries=(
+                        question="Which links went away, and when?",
+                        query='@{<node_label>=~"$node", <of_job>}',
+                        legend=_PORT,
+                        also=(
                             Query(
-                                expr=f"(min_over_time(<ib_state>{{{_HERE}}}[$__interval]) and {_CHANGED})\n{_NAMED}",
-                                legend=_PORT,
-                            ),
-                            Query(
-                                expr=f"4 * group(<ib_state>{{{_HERE}}}) unless on () {_CHANGED}\n"
-                                f"or on ()\nvector(0) unless on () last_over_time(<ib_state>{{{_HERE}}}[$__range] @ end())",
-                                legend="all ports in use",
+                                expr="4 * group(node:nccl_gpus:count{<of_job>})\n"
+                                "unless on () node:fabric_port_down:state{<of_job>}\n"
+                                "or on ()\n"
+                                "vector(0) unless on () last_over_time(node:nccl_gpus:count{<of_job>}[$__range] @ end())",
+                                legend="all links that were in use",
                             ),
                         ),
+                        type="state-timeline",
+                        unit=Unit.NONE,
+                        read="A port has a line for as long as its link is away; one that nobody ever used has none.",
+                        healthy="one line: all that were in use are active",
+                        bad="a bar that is down or initialising, however short",
                         states=_LINK_STATES,
-                        points=FEW,
+                        width=12,
+                        height=6,
                         companion="infiniband",
-                        width=24,
-                        height=5,
+                    ),
+                    _exporter(
+                        "Link losses by port",
+                        "How often did links go down, or train themselves again, at each point? Healthy: no point. Bad: any loss "
+                        "while a job runs, and more than a few recoveries: cable, transceiver, adapter.",
+                        "infiniband",
+                        ("increase(<ib_link_downed>{HERE}[$__rate_interval]) > 0", f"{_PORT} down"),
+                        ("increase(<ib_link_recoveries>{HERE}[$__rate_interval]) > 0", f"{_PORT} recovered"),
+                        unit=Unit.COUNT,
+                        minimum=0.0,
+                        width=12,
+                        height=6,
+                        no_value="no link was lost",
                     ),
                 ),
             ),
@@ -191,54 +206,31 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         ("-rate(<ib_received>{HERE}[$__rate_interval])", f"{_PORT} received"),
                         unit=Unit.BYTES_PER_SECOND,
                     ),
-                    _counter(
+                    _errors(
                         "Packets discarded by port",
-                        "ib_discards",
-                        "infiniband",
                         "How many packets could the ports not send (PortXmitDiscards)?",
                         "one node alone is that node or its far port, many nodes at once are congestion",
+                        "discards",
+                        "infiniband",
                         "NcclFabricDiscards",
                         sensitivity,
                     ),
-                    _exporter(
-                        "Symbol errors by port",
-                        "How clean is the signal (SymbolErrors)? Healthy: 0, or far below the limit. Bad: more than 120 an hour: cable "
-                        "or transceiver.",
-                        "infiniband",
-                        ("3600 * rate(<ib_symbol_errors>{HERE}[$__rate_interval])", _PORT),
-                        unit=Unit.PER_HOUR,
-                        steps=((None, "ok"), (120, "warn")),
-                        minimum=0.0,
-                    ),
-                    _counter(
+                    _errors(
                         "Broken packets received by port",
-                        "ib_receive_errors",
-                        "infiniband",
                         "How many packets arrive with errors (PortRcvErrors)?",
                         "look at the port at the far end",
+                        "receive_errors",
+                        "infiniband",
                         "NcclFabricReceiveErrors",
                         sensitivity,
                     ),
                     _exporter(
-                        "Link losses by port",
-                        "How often did links go down, or train themselves again, at each point? Healthy: 0. Bad: any loss "
-                        "while a job runs, and more than a few recoveries: cable, transceiver, adapter.",
-                        "infiniband",
-                        ("increase(<ib_link_downed>{HERE}[$__rate_interval])", f"{_PORT} down"),
-                        ("increase(<ib_link_recoveries>{HERE}[$__rate_interval])", f"{_PORT} recovered"),
-                        ("increase(<ib_integrity_errors>{HERE}[$__rate_interval])", f"{_PORT} integrity"),
-                        ("increase(<ib_buffer_overruns>{HERE}[$__rate_interval])", f"{_PORT} overrun"),
-                        unit=Unit.COUNT,
-                        minimum=0.0,
-                    ),
-                    _counter(
                         "Waiting for credit by port",
-                        "ib_wait",
+                        "How long do ports have data and may not send it (PortXmitWait, in ticks a second)? Healthy: 0, or alike on all "
+                        "ports. Bad: there is no published limit: a port that waits more than its neighbours sends into congestion.",
                         "infiniband",
-                        "How long do ports have data and may not send it (PortXmitWait, in ticks a second)?",
-                        "there is no published limit: a port that waits more than its neighbours sends into congestion",
-                        "",
-                        sensitivity,
+                        ("rate(<ib_wait>{HERE}[$__rate_interval])", _PORT),
+                        minimum=0.0,
                     ),
                 ),
             ),
@@ -255,21 +247,19 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         ("rate(<hw_cnp_sent>{HERE}[$__rate_interval])", f"{_PORT} sent"),
                         minimum=0.0,
                     ),
-                    _exporter(
+                    _errors(
                         "Time-outs and retries by port",
-                        "Do RDMA operations have to be repeated? Healthy: 0. Bad: more than one unanswered operation a second, or "
-                        "any receiver that was not ready.",
+                        "Do RDMA operations have to be repeated, or begin again slowly because packets were lost?",
+                        "more than one unanswered operation or ten slow restarts a second, or any receiver that was not ready",
+                        "ack_timeouts|rnr_retries|slow_restarts",
                         "hw_counters",
-                        ("rate(<hw_ack_timeouts>{HERE}[$__rate_interval])", f"{_PORT} unanswered"),
-                        ("rate(<hw_rnr_retries>{HERE}[$__rate_interval])", f"{_PORT} not ready"),
-                        minimum=0.0,
+                        "",
+                        sensitivity,
                     ),
                     _exporter(
-                        "Slow restarts and disorder by port",
-                        "Were packets lost or overtaken? Healthy: 0 slow restarts; some disorder is normal with adaptive routing. "
-                        "Bad: more than ten slow restarts a second.",
+                        "Disorder by port",
+                        "Were packets overtaken? Healthy: some disorder is normal with adaptive routing. Bad: one port far above the others.",
                         "hw_counters",
-                        ("rate(<hw_slow_restarts>{HERE}[$__rate_interval])", f"{_PORT} slow restart"),
                         ("rate(<hw_out_of_sequence>{HERE}[$__rate_interval])", f"{_PORT} out of order"),
                         minimum=0.0,
                     ),

@@ -34,6 +34,7 @@ _HERE = "<in_cluster>"
 _FIRING = f'ALERTS{{alertname=~"Nccl.+", alertstate="firing", severity!="info", {_HERE}}}'
 _JOBS = verdict(_HERE)
 _HURT = f'{VERDICT}{{state=~"degraded|stalled", {_HERE}}}'
+_TOLD_ONES = f'{VERDICT}{{state=~"{TOLD_STATES}", {_HERE}}}'
 _LOSS = f"max by (<job>) (job:training_throughput_loss:ratio{{{_HERE}}})"
 # A job that pauses for a checkpoint does no work either: what is lost is told beside a verdict.
 _TOLD = f'and on (<job>) {VERDICT}{{state=~"degraded|recovering", {_HERE}}}'
@@ -69,7 +70,7 @@ def _now(sensitivity: Sensitivity) -> Row:
                 f"topk(3, {sentence(_HERE, TOLD, named=True)})",
                 # Only where nobody is hurt.
                 f'0 * label_replace(count_values("jobs", count({_JOBS})), "says", "No job is hurt; jobs that report: $1", '
-                f'"jobs", "(.+)")\nunless on () {VERDICT}{{state=~"{TOLD_STATES}", {_HERE}}}',
+                f'"jobs", "(.+)")\nunless on () {_TOLD_ONES}',
                 no_value="No data: no job reports, so nobody can say how the fleet is",
             ),
             number(
@@ -147,8 +148,9 @@ def _now(sensitivity: Sensitivity) -> Row:
                 # Only jobs that were hurt within the shown time: a thousand healthy lines show nothing.
                 query=or_nobody(
                     f"max by (<job>) (\n{state(_HERE)}\n)\n"
-                    f'and on (<job>) count_over_time({VERDICT}{{state=~"{TOLD_STATES}", {_HERE}}}[$__range] @ end())\n'
-                    f'or on ()\nlabel_replace(0 * group({_JOBS}), "<job_label>", "no job was hurt", "", "")',
+                    f"and on (<job>) count_over_time({_TOLD_ONES}[$__range] @ end())\n"
+                    f'or\nlabel_replace(0 * group({_JOBS}) unless on () count_over_time({_TOLD_ONES}[$__range] @ end()), '
+                    '"<job_label>", "no job was hurt", "", "")',
                     _HERE,
                     "<job_label>",
                     "no job reports",

@@ -70,7 +70,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         "gpu:nccl_lateness_excess:ratio",
                         title="Late GPUs",
                         # Everybody is a little late now and then: only who is as late as a suspect has a row.
-                        query=f"topk(50, max_over_time((@{_GPUS} > {_LATE})[$__range:<1 dumps>]))",
+                        query=f"topk(50, max_over_time(@{_GPUS}[$__range]) > {_LATE})",
                         type="table",
                         instant=True,
                         also=(

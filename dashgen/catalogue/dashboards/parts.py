@@ -37,6 +37,7 @@ OF_JOBS = '<job_label>=~"$job", <in_cluster>'
 # least distance of points would make $__rate_interval four times as wide.
 FEWER = 240
 FEW = 120
+FEWEST = 60
 
 
 def cluster_variable(label: str) -> tuple[Variable, ...]:
@@ -116,7 +117,10 @@ def named(query: str, *labels: str) -> str:
     """A query whose series carry the label ``who``, made of labels of which some may be absent."""
     indented = query.replace("\n", "\n  ")
     joined = ", ".join(f'"{label}"' for label in labels)
-    return f'label_join(\n  {indented},\n  "who", " ", {joined}\n)'
+    who = f'label_join(\n  {indented},\n  "who", " ", {joined}\n)'
+    # Where a label is absent, its space is left.
+    who = f'label_replace({who}, "who", "$1", "who", " *(.*[^ ]) *")'
+    return f'label_replace({who}, "who", "$1 $2", "who", "([^ ]+)  +(.*)")'
 
 
 PATH = ("transport", "<node_label>", "<gpu_label>")
