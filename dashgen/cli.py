@@ -405,7 +405,7 @@ def preview(
     ] = None,
     at: Annotated[
         datetime | None,
-        typer.Option("--at", help="moment at which the boards are opened, UTC; by default the end of the recording"),
+        typer.Option("--at", help="moment at which the boards are opened, UTC; by default the worst one"),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write")] = Path("preview.html"),
 ) -> None:
@@ -435,7 +435,7 @@ def preview(
         wanted = make.Wanted(
             tier=site.sensitivity,
             boards=make.chosen(bundle, board or []),
-            end=None if at is None else _utc(at).timestamp(),
+            moment=None if at is None else _utc(at).timestamp(),
             commands=commands.again(recording, config, board or [], sensitivity, at and _utc(at)),
         )
         with _progress(1 + len(wanted.boards), "drawing") as step:

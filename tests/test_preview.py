@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -109,8 +111,9 @@ def drawn(
 
 
 def figures(text: str) -> list[dict[str, Any]]:
-    scripts = Document(text).scripts
-    return [json.loads(script) for name, script in scripts.items() if name.endswith("-data")]
+    packed = Document(text).scripts["figures"]
+    found = json.loads(zlib.decompress(base64.b64decode(packed)))
+    return [found[name] for name in sorted(found, key=lambda name: int(name.removeprefix("p")))]
 
 
 # What is drawn.

@@ -201,7 +201,9 @@ def _ref(query: Query) -> str:
 
 def _ask(query: Query, panel: PanelView, viewer: Viewer) -> list[Series]:
     if not query.target.get("instant"):
-        return settled(viewer.ask(query.expr))
+        # A single value is that of the shown moment, also where it is the last of a curve.
+        until = viewer.now if panel.type in ("stat", "bargauge") else None
+        return settled(viewer.ask(query.expr, until))
     found = ordered(query.expr, settled(viewer.ask_now(query.expr)))
     # A table shows that a value is no number; a curve of it is none.
     return [one for one in found if panel.type == "table" or not math.isnan(float(one.values[-1]))]

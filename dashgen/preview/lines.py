@@ -179,21 +179,28 @@ def _threshold_lines(field: Field, scale: units.Scale) -> list[tuple[dict[str, A
 
 
 def _shaded(regions: Sequence[Region], span: Span) -> list[dict[str, Any]]:
+    """Stretches as shades, with an edge where something was really wrong; a moment as a line."""
     return [
         {
-            "type": "rect",
+            "type": "line" if each.start == each.end else "rect",
             "yref": "paper",
-            "x0": region.start * 1000,
-            "x1": min(region.end, span.end) * 1000,
+            "x0": each.start * 1000,
+            "x1": min(each.end, span.end) * 1000,
             "y0": 0,
             "y1": 1,
-            "fillcolor": region.colour,
-            "opacity": 0.14,
-            "line": {"width": 0},
             "layer": "below",
+            **_look(each),
         }
-        for region in regions
+        for each in regions
+        if each.start <= span.end
     ]
+
+
+def _look(region: Region) -> dict[str, Any]:
+    if region.start == region.end:
+        return {"line": {"color": region.colour, "width": 1.5, "dash": "dot"}}
+    edge = {"color": region.colour, "width": 1, "dash": "dot"} if region.truth else {"width": 0}
+    return {"fillcolor": region.colour, "opacity": 0.2 if region.truth else 0.14, "line": edge}
 
 
 def _joined(points: list[Any], span: Span, across: object) -> tuple[dict[str, Any], list[Any]]:
