@@ -373,9 +373,7 @@ def _fit(panels: Iterable[Panel], site: Site, silent: frozenset[str]) -> Iterato
             column_units={fill(name, site): unit for name, unit in panel.column_units.items()},
             column_states={fill(name, site): states for name, states in panel.column_states.items()},
             links={
-                title: filled
-                for title, url in panel.links.items()
-                if (filled := fill(url, site, _link_words(site)))
+                title: filled for title, url in panel.links.items() if (filled := fill(url, site, _link_words(site)))
             },
         )
         queries = tuple(query for query in fitted.queries if not _speechless(query.expr, silent))

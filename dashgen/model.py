@@ -223,14 +223,18 @@ class Panel:
     """One panel: a question, how to read the answer, and what a bad picture looks like.
 
     ``width`` and ``height`` are Grafana grid units (24 columns). ``steps`` are threshold steps as (value, colour
-    role), where None is the base. ``states`` name the values of a state timeline, and ``column_states`` those of a column. ``companion`` names the optional
-    source without which the panel is empty. ``interval`` is the least distance of two points, by default a dump.
-    ``points`` is how many points a curve has at most, for a coarser step over a long time. ``line_units`` are units, by
-    Grafana's id, and ``line_colours`` colour roles, of the lines whose name holds a word; ``line_names`` are better names
-    for lines; ``lowest_first`` puts the lowest line on top of the legend, not the highest. A table with ``trend`` shows
-    values as small curves; ``order`` is the title of the column that it is sorted by, with a minus in front for the
-    largest on top; ``words`` are better words for what labels say. A ``sentence`` is a stat that shows the names of its
-    series, coloured by their values.
+    role), where None is the base. ``states`` name the values of a state timeline, and ``column_states`` those of a
+    column. ``companion`` names the optional source without which the panel is empty. ``interval`` is the least distance
+    of two points, by default a dump; ``points`` is how many points a curve has at most, for a coarser step over a long
+    time.
+
+    ``line_units`` are units, by Grafana's id, and ``line_colours`` colour roles, of the lines whose name holds a word;
+    ``line_names`` are better names for lines; ``lowest_first`` puts the lowest line on top of the legend, not the
+    highest.
+
+    A table with ``trend`` shows values as small curves; ``order`` is the title of the column that it is sorted by, with
+    a minus in front for the largest on top; ``words`` are better words for what labels say. A ``sentence`` is a stat
+    that shows the names of its series, coloured by their values.
     """
 
     title: str

@@ -11,45 +11,12 @@ import re
 import string
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from grafanalib import core
 
+from dashgen.looks import PALETTE, colour, data_links, lines, mappings, override, transport_colours
 from dashgen.model import Panel, PanelType, Unit
 from dashgen.modernise import Json, overlay, plain
-
-PALETTE: Mapping[str, str] = MappingProxyType(
-    {
-        "ok": "#009E73",
-        "warn": "#E69F00",
-        "bad": "#D55E00",
-        "info": "#56B4E9",
-        "nvlink": "#0072B2",
-        "network": "#CC79A7",
-        "mixed": "#999933",
-        "neutral": "#8E8E8E",
-    }
-)
-"""Colours by role, safe for the colour-blind: Okabe and Ito, Color Universal Design (2008), without their yellow, which
-cannot be seen on white: the olive is of Paul Tol's muted scheme (SRON technical note 3.2, 2021). And a grey."""
-
-OPERATIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "AllReduce": "#0072B2",
-        "AllGather": "#D55E00",
-        "ReduceScatter": "#009E73",
-        "Broadcast": "#AA4499",
-        "Reduce": "#999933",
-        "AllGatherV": "#CC79A7",
-        "Send": "#0072B2",
-        "Recv": "#D55E00",
-    }
-)
-"""A colour for every operation, so that a curve and what it is compared with look alike; from the same two sources."""
-
-_SIZES: Mapping[str, int] = MappingProxyType({"small": 1, "medium": 2, "large": 3})
-
-TRANSPORTS = ("nvlink", "network", "mixed")
 
 _LEGEND_CALCS = ["lastNotNull", "min", "max"]
 _LINKED_FIELD = re.compile(r"\$\{__data\.fields\.(\w+)")
@@ -120,22 +87,14 @@ def _thresholds(panel: Panel) -> list[core.Threshold]:
     if steps[0][0] is not None or None in [value for value, _ in steps[1:]]:
         raise ValueError(f"{panel.title}: the first threshold step, and no other, has the value None")
     # A cell that is not bad has no colour: one without a value would be green as well.
-    colours = ["transparent" if panel.type == "table" and not place else _colour(panel, role) for place, (_, role) in enumerate(steps)]
-    return [core.Threshold(colour, index, float(value or 0)) for index, ((value, _), colour) in enumerate(zip(steps, colours, strict=True))]
-
-
-def _colour(panel: Panel, role: str) -> str:
-    if role not in PALETTE:
-        raise ValueError(f"{panel.title}: there is no colour role {role}; use one of {', '.join(PALETTE)}")
-    return PALETTE[role]
-
-
-def _mappings(panel: Panel, states: Mapping[int, tuple[str, str]]) -> list[Json]:
-    options = {
-        str(value): {"text": name, "color": _colour(panel, role), "index": index}
-        for index, (value, (name, role)) in enumerate(states.items())
-    }
-    return [{"type": "value", "options": options}] if options else []
+    colours = [
+        "transparent" if panel.type == "table" and not place else colour(panel, role)
+        for place, (_, role) in enumerate(steps)
+    ]
+    return [
+        core.Threshold(colour, index, float(value or 0))
+        for index, ((value, _), colour) in enumerate(zip(steps, colours, strict=True))
+    ]
 
 
 def _defaults(panel: Panel, custom: Mapping[str, object] | None = None) -> Json:
@@ -146,75 +105,9 @@ def _defaults(panel: Panel, custom: Mapping[str, object] | None = None) -> Json:
         "min": panel.minimum,
         "max": panel.maximum,
         "noValue": panel.no_value,
-        "mappings": _mappings(panel, panel.states),
-        "links": _data_links(panel.links),
+        "mappings": mappings(panel, panel.states),
+        "links": data_links(panel.links),
         "custom": custom,
-    }
-
-
-def _data_links(links: Mapping[str, str]) -> list[Json] | None:
-    return [{"title": title, "url": url, "targetBlank": False} for title, url in links.items()] or None
-
-
-def _transport_colours(panel: Panel) -> list[Json]:
-    """The colour of a transport, the same on every board; shades where one transport has several series."""
-    legends = {query.legend.strip() for query in panel.queries}
-    coloured = panel.states or (panel.steps and panel.type != "timeseries")  # there the value chooses the colour
-    if coloured or not any(word in legend for legend in legends for word in ("transport", *TRANSPORTS)):
-        return []
-    mode = "fixed" if legends <= {"{{transport}}", *TRANSPORTS} else "shades"
-    return [
-        _override("byRegexp", f"/^{transport}\\b/", color={"mode": mode, "fixedColor": PALETTE[transport]})
-        for transport in TRANSPORTS
-    ]
-
-
-def _operation_colours(panel: Panel) -> list[Json]:
-    """The colour of an operation and, by the width of its line, of a size, for a curve as for its usual line."""
-    if not any(re.match(r"(usual |expected )?\{\{collective\}\}", query.legend) for query in panel.queries):
-        return []
-    colours = [
-        _override("byRegexp", f"/\\b{name}\\b/", color={"mode": "fixed", "fixedColor": colour})
-        for name, colour in OPERATIONS.items()
-    ]
-    return colours + [_override("byRegexp", f"/\\b{size}\\b/", custom__lineWidth=w) for size, w in _SIZES.items()]
-
-
-_REFERENCE_LINE = re.compile(r"usual|expected")
-# A line that stands for several, beside none of its own colour.
-_ALONE = re.compile(r"(usual|expected) [^{]*$")
-
-
-def _reference_lines(panel: Panel) -> list[Json]:
-    """What a curve is compared with is a thin dashed line of the curve's colour, or grey where it has no curve."""
-    found = sorted({match[0] for query in panel.queries if (match := _REFERENCE_LINE.match(query.legend))})
-    style = {"custom__lineStyle": {"fill": "dash", "dash": [6, 6]}, "custom__lineWidth": 1}
-    grey = {"color": {"mode": "fixed", "fixedColor": PALETTE["neutral"]}}
-    alone = {match[1] for query in panel.queries if (match := _ALONE.match(query.legend))}
-    return [_override("byRegexp", f"/^{word}\\b/", **style, **(grey if word in alone else {})) for word in found]
-
-
-def _line_names(panel: Panel) -> list[Json]:
-    """Lines as people call them; last, as no rule after this finds a line by its old name."""
-    return [_override("byName", old, displayName=new) for old, new in panel.line_names.items()]
-
-
-def _line_colours(panel: Panel) -> list[Json]:
-    """A colour of a role for the lines whose name holds a word."""
-    return [
-        _override("byRegexp", f"/\\b{word}\\b/", color={"mode": "fixed", "fixedColor": _colour(panel, role)})
-        for word, role in panel.line_colours.items()
-    ]
-
-
-def _line_units(panel: Panel) -> list[Json]:
-    return [_override("byRegexp", f"/\\b{word}\\b/", unit=unit) for word, unit in panel.line_units.items()]
-
-
-def _override(matcher: str, options: str, **properties: object) -> Json:
-    return {
-        "matcher": {"id": matcher, "options": options},
-        "properties": [{"id": key.replace("__", "."), "value": value} for key, value in properties.items()],
     }
 
 
@@ -229,14 +122,7 @@ def _time_series(panel: Panel, style: Style) -> tuple[core.Panel, Json]:
         tooltipMode="multi",
         tooltipSort="desc",
         thresholdsStyleMode="dashed" if panel.steps else "off",
-        overrides=[
-            *_transport_colours(panel),
-            *_operation_colours(panel),
-            *_line_colours(panel),
-            *_reference_lines(panel),
-            *_line_units(panel),
-            *_line_names(panel),
-        ],
+        overrides=lines(panel),
     )
     custom = {"spanNulls": style.span_nulls_ms, "stacking": {"group": "A", "mode": "none"}, **_soft_limits(panel)}
     # The odd one is on top, not below the fold of the legend.
@@ -263,7 +149,7 @@ def _stat(panel: Panel, style: Style) -> tuple[core.Panel, Json]:
         reduceCalc="lastNotNull",
         # A sentence is the name of a series; its value chooses the colour.
         textMode="name" if panel.sentence else "auto",
-        overrides=_transport_colours(panel),
+        overrides=transport_colours(panel),
     )
     return raw, {"fieldConfig": {"defaults": {**_defaults(panel), "color": {"mode": "thresholds"}}}}
 
@@ -278,7 +164,7 @@ def _bar_gauge(panel: Panel, style: Style) -> tuple[core.Panel, Json]:
         decimals=panel.decimals,
         displayMode=core.GAUGE_DISPLAY_MODE_BASIC,
     )
-    return raw, {"fieldConfig": {"defaults": _defaults(panel), "overrides": _transport_colours(panel)}}
+    return raw, {"fieldConfig": {"defaults": _defaults(panel), "overrides": transport_colours(panel)}}
 
 
 def _state_timeline(panel: Panel, style: Style) -> tuple[core.Panel, Json]:
@@ -286,8 +172,8 @@ def _state_timeline(panel: Panel, style: Style) -> tuple[core.Panel, Json]:
         **_common(panel, style), mergeValues=False, lineWidth=0, fillOpacity=80, showValue="auto", tooltipMode="single"
     )
     custom = {"spanNulls": style.span_nulls_ms}
-    # Colours come from the states. Merged and coloured by thresholds, as both are by default, Grafana would show neither
-    # the word nor the colour of a state (grafana/grafana#71804, #41075).
+    # Colours come from the states. Merged and coloured by thresholds, as both are by default, Grafana would show
+    # neither the word nor the colour of a state (grafana/grafana#71804, #41075).
     colour = {"mode": "fixed", "fixedColor": PALETTE["neutral"]}
     return raw, {"fieldConfig": {"defaults": {**_defaults(panel, custom), "color": colour}}}
 
@@ -379,28 +265,28 @@ def _column_overrides(panel: Panel, columns: Mapping[str, str]) -> list[Json]:
     """Units per column, colours on the values in the panel's own unit, links on the column they speak of."""
     units = {_column(panel, name): unit for name, unit in panel.column_units.items()}
     # A cell without a value is a dash: the panel's own words are for a table without any line.
-    overrides = [_override("byRegexp", "/.+/", noValue="–")] if columns else []
+    overrides = [override("byRegexp", "/.+/", noValue="–")] if columns else []
     overrides += [_unit(columns.get(name, name), unit) for name, unit in units.items()]
     for name, title in columns.items():
         if not name.startswith(("Value", "Trend")):
             # Grafana takes a label that looks like a number for one: job 41502 of a table in percent is 4150200 %.
-            words = {"mappings": _words(panel.words)} if panel.words else {}
-            overrides.append(_override("byName", title, unit="string", **words))
+            said = {"mappings": _words(panel.words)} if panel.words else {}
+            overrides.append(override("byName", title, unit="string", **said))
     for name, title in columns.items():
         if name.startswith("Trend"):
-            overrides.append(_override("byName", title, custom__cellOptions=_SPARKLINE))
+            overrides.append(override("byName", title, custom__cellOptions=_SPARKLINE))
     if panel.steps and not panel.trend:
         overrides += [
-            _override("byName", title, custom__cellOptions=_PAINTED)
+            override("byName", title, custom__cellOptions=_PAINTED)
             for name, title in columns.items()
             if name.startswith("Value") and name not in units and title not in units
         ]
     for name, states in panel.column_states.items():
         title = columns[_column(panel, name)]
-        mappings = _mappings(panel, states)
-        overrides.append(_override("byName", title, unit="none", mappings=mappings, custom__cellOptions=_PAINTED))
+        words = mappings(panel, states)
+        overrides.append(override("byName", title, unit="none", mappings=words, custom__cellOptions=_PAINTED))
     for name, links in _linked(panel, columns).items():
-        overrides.append(_override("byName", columns[name], links=_data_links(links)))
+        overrides.append(override("byName", columns[name], links=data_links(links)))
     return overrides
 
 
@@ -415,7 +301,7 @@ _SPARKLINE: Json = {"type": "sparkline", "drawStyle": "line", "fillOpacity": 15,
 
 
 def _unit(title: str, unit: Unit) -> Json:
-    return _override("byName", title, unit=unit.value)
+    return override("byName", title, unit=unit.value)
 
 
 def _linked(panel: Panel, columns: Mapping[str, str]) -> dict[str, dict[str, str]]:

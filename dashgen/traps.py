@@ -30,8 +30,8 @@ yellow is 1.3, of their orange 2.2."""
 
 
 def merged_states(board: Board) -> Iterator[Hit]:
-    """A state timeline shows its states: coloured by thresholds it merges values, unless told not to, and then draws the
-    thresholds as states, without any word or colour of the value mappings (grafana/grafana#71804, #41075)."""
+    """A state timeline shows its states: coloured by thresholds it merges values, unless told not to, and then draws
+    the thresholds as states, without any word or colour of the value mappings (grafana/grafana#71804, #41075)."""
     for panel in _timelines(board):
         mode = mapping(_defaults(panel).get("color")).get("mode", "thresholds")
         merges = mapping(panel.json.get("options")).get("mergeValues") is not False
@@ -49,8 +49,8 @@ def empty_timeline(board: Board) -> Iterator[Hit]:
 
 
 def false_green(board: Board) -> Iterator[Hit]:
-    """A single value is empty where nothing is known: ``or vector(0)`` is a green zero where no telemetry arrives. Count
-    what there is to be counted: ``count(x == 1) or 0 * count(x)``."""
+    """A single value is empty where nothing is known: ``or vector(0)`` is a green zero where no telemetry arrives.
+    Count what there is to be counted: ``count(x == 1) or 0 * count(x)``."""
     for panel in board.panels:
         for query in panel.queries if panel.type in _SINGLE else ():
             reads = promql.read(query.tree) if query.tree is not None else frozenset()
@@ -59,8 +59,8 @@ def false_green(board: Board) -> Iterator[Hit]:
 
 
 def widened_rate(board: Board) -> Iterator[Hit]:
-    """A rate over $__rate_interval has no interval of its own beyond a minute: the window is at least four times that, and
-    what lasts half a minute cannot be seen in eight. Fewer points without a wider window are ``maxDataPoints``."""
+    """A rate over $__rate_interval has no interval of its own beyond a minute: the window is at least four times that,
+    and what lasts half a minute cannot be seen in eight. Fewer points without a wider window are ``maxDataPoints``."""
     for panel in board.panels:
         for query in panel.queries:
             least = _seconds(str(query.target.get("interval") or panel.json.get("interval") or ""))
@@ -69,8 +69,8 @@ def widened_rate(board: Board) -> Iterator[Hit]:
 
 
 def unjoined_table(board: Board) -> Iterator[Hit]:
-    """Tables that are merged share a column even where one of them is empty: an empty answer has no labels, so without Time
-    nothing is merged, and the reader gets the first table and a choice below it."""
+    """Tables that are merged share a column even where one of them is empty: an empty answer has no labels, so without
+    Time nothing is merged, and the reader gets the first table and a choice below it."""
     for panel in board.panels:
         for before, step in pairwise(objects(panel.json.get("transformations"))):
             names = mapping(mapping(before.get("options")).get("include")).get("names")
@@ -80,8 +80,8 @@ def unjoined_table(board: Board) -> Iterator[Hit]:
 
 
 def number_like_label(board: Board) -> Iterator[Hit]:
-    """Labels in a table have the unit string: Grafana takes what looks like a number for one, and writes a job called 41502
-    as 41.5 K, or in percent as 4150200 %, also into links."""
+    """Labels in a table have the unit string: Grafana takes what looks like a number for one, and writes a job called
+    41502 as 41.5 K, or in percent as 4150200%, also into links."""
     for panel in board.panels:
         if panel.type != "table" or str(_defaults(panel).get("unit") or "") in _WORDS:
             continue

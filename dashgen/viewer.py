@@ -106,7 +106,9 @@ class Viewer:
         The instant query of a table is asked like this as well where it matters whether it ever has an answer. Raises
         ExpressionError when Prometheus refuses it.
         """
-        found = self._server.query_range(variables.fill(expr, self.values), self.start, self.end if until is None else until, self.step)
+        found = self._server.query_range(
+            variables.fill(expr, self.values), self.start, self.end if until is None else until, self.step
+        )
         return [one for one in found if not np.isnan(one.values).all()]
 
     def ask_now(self, expr: str) -> list[Series]:

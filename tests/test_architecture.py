@@ -24,6 +24,7 @@ LAYERS = (
         "lineage",
         "grafana",
         "panels",
+        "looks",
         "modernise",
         "boards",
         "variables",

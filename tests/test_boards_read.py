@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reader sees of Fleet and Job while something happens, by Grafana's own code: the truth, and the same everywhere."""
+"""What a reader sees of Fleet and Job while something happens, by Grafana's own code: the truth, and one truth."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from dashgen import build, scoreboard
 from dashgen.boards import Board
 from dashgen.catalogue.dashboards.verdicts import STATES, WORDS
 from dashgen.config import Site
+from dashgen.looks import PALETTE
 from dashgen.model import Bundle
-from dashgen.panels import PALETTE
 from dashgen.preview.draw import Box, Drawn, Sheet, Surroundings, draw
 from dashgen.preview.figures import Figure
 from dashgen.prometheus import Server
@@ -94,7 +94,7 @@ def moments(story: Recording) -> list[float]:
 
 @dataclass(frozen=True)
 class Opened:
-    """A recording's boards, moment by moment: what was asked, what each version of Grafana shows, what the preview does."""
+    """A recording's boards, moment by moment: what was asked, what each version of Grafana shows, and the preview."""
 
     views: list[View]
     seen: dict[str, list[dict[str, Json]]]
@@ -167,13 +167,16 @@ def test_the_boards_tell_state_suspect_node_and_gpu_as_they_are(name: str, momen
     (sentence,) = said(job["Verdict now"])
     places = (expected.node, expected.gpu, *(["kernels spin: hung"] if expected.state == "stalled" else []))
     assert all(place in sentence for place in places), sentence
-    assert sentence.split()[0].lower() in {
-        "healthy": ("healthy:",),
-        "degraded": ("network", "rail", "nvlink", "late"),
-        "stalled": ("silent",),
-        "gone": ("ended",),
-        "recovering": ("recovering:",),
-    }[expected.state]
+    assert (
+        sentence.split()[0].lower()
+        in {
+            "healthy": ("healthy:",),
+            "degraded": ("network", "rail", "nvlink", "late"),
+            "stalled": ("silent",),
+            "gone": ("ended",),
+            "recovering": ("recovering:",),
+        }[expected.state]
+    )
     assert last_word(job["State and cause"]) == expected.word
     if expected.hurt:
         assert row["Since"] and row["For"] and row["Peak"]
@@ -285,7 +288,9 @@ def test_the_preview_shows_what_grafana_shows_cell_by_cell(name: str, moment: st
             if isinstance(body, Sheet):
                 assert list(body.columns) == panel["columns"], title
                 ours = [[_shown(box) for box in row] for row in body.rows]
-                assert sorted(ours) == sorted([[cell["text"], _solid(cell["colour"])] for cell in row] for row in panel["rows"])
+                assert sorted(ours) == sorted(
+                    [[cell["text"], _solid(cell["colour"])] for cell in row] for row in panel["rows"]
+                )
                 compared += 1
             elif isinstance(body, tuple) and panel.get("values"):
                 # A sentence is the name of its series.

@@ -291,7 +291,9 @@ def test_a_table_joins_its_queries_and_shows_the_listed_columns_in_order() -> No
     assert overrides["/.+/"] == [{"id": "noValue", "value": "–"}]
     assert overrides["Degraded"] == [{"id": "unit", "value": "bool_on_off"}]
     assert overrides["Bandwidth"][0]["value"] == {"type": "color-background", "mode": "basic"}
-    assert [each["options"] for each in (rule["matcher"] for rule in table["fieldConfig"]["overrides"])].count("Job") == 2
+    assert [each["options"] for each in (rule["matcher"] for rule in table["fieldConfig"]["overrides"])].count(
+        "Job"
+    ) == 2
     assert overrides["Job"][0]["id"] == "links"
     assert {(each["format"], each["instant"]) for each in table["targets"]} == {("table", True)}
 

@@ -36,8 +36,10 @@ class Span:
 
 @dataclass(frozen=True)
 class Region:
-    """A stretch of time that an annotation shades, or in which something was really wrong (``truth``); a moment where it
-    has no length."""
+    """A stretch of time that an annotation shades, or in which something was really wrong (``truth``).
+
+    Without any length it is a moment.
+    """
 
     start: float
     end: float

@@ -101,13 +101,13 @@ def page(content: Page) -> str:
         '<meta name="color-scheme" content="light dark">\n'
         f'<meta name="generator" content="dashgen {text(__version__)}">\n'
         f"<title>{text(content.name)}: dashgen preview</title>\n<style>\n{style}</style>\n</head>\n<body>\n{body}\n"
-        f'<script type="text/plain" id="plotly">{_packed(plotly)}</script>\n'
-        f'<script type="text/plain" id="figures">{_packed(data(_figures(content)))}</script>\n<script>{own}</script>\n'
+        f'<script type="text/plain" id="plotly">{packed(plotly)}</script>\n'
+        f'<script type="text/plain" id="figures">{packed(data(_figures(content)))}</script>\n<script>{own}</script>\n'
         "</body>\n</html>\n"
     )
 
 
-def _packed(plain: str) -> str:
+def packed(plain: str) -> str:
     """A text as the base64 of its zlib stream, which DecompressionStream calls deflate; nothing in it is HTML."""
     return base64.b64encode(zlib.compress(plain.encode(), 9)).decode()
 
@@ -239,7 +239,8 @@ def _section(section: Section, first: int, content: Page) -> Iterator[str]:
     yield f'<h2>{text(section.title)}</h2><p class="chips">{text(section.description)}</p>'
     wrong, firing = content.situation
     moment = datetime.fromtimestamp(content.now, UTC)
-    yield f'<p class="chips">At {moment:%H:%M:%S} UTC: {_swatch(FAULT)}really <b>{text(wrong)}</b> · <b>{text(firing)}</b></p>'
+    said = f"{_swatch(FAULT)}really <b>{text(wrong)}</b> · <b>{text(firing)}</b>"
+    yield f'<p class="chips">At {moment:%H:%M:%S} UTC: {said}</p>'
     if section.choices:
         chosen = " · ".join(f"{text(name)}: <b>{text(value)}</b>" for name, value in section.choices)
         yield f'<p class="chips">{chosen}</p>'

@@ -22,14 +22,13 @@ FAULT = "#5B6470"
 _NEAR = 0.9
 """As bad as the worst, nearly: of such moments the last one has seen the most."""
 
+
 def worst(series: Sequence[Series]) -> float | None:
     """The last moment at which a verdict is nearly as deep as it ever becomes; None where no job is ever hurt.
 
     In seconds since the epoch. A job that hangs is hurt most at the end.
     """
-    hurt = [
-        one for one in series if one.name == VERDICT and dict(one.labels).get("state") in ("degraded", "stalled")
-    ]
+    hurt = [one for one in series if one.name == VERDICT and dict(one.labels).get("state") in ("degraded", "stalled")]
     deepest = max((float(one.values.max()) for one in hurt if len(one.values)), default=0.0)
     moments = [
         at

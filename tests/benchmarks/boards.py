@@ -3,13 +3,13 @@
 
 Run: python tests/benchmarks/boards.py [hours of history, default 6] [GPUs of the fleet, default 512 and 2048]
 
-Jobs of 256 GPUs with 48 series a GPU, two and eight of them. One job is simulated and all rules are run on it; what they record is
-copied to the other jobs and drawn out over the hours, and what a healthy job does not record is made up, so that every
-panel has something to draw. Raw series of the chosen job reach back as far, those of the other jobs a few minutes,
-which is all that instant queries read. Then every board is opened on the whole time: all variables, annotations and
-panels, collapsed rows too, with the step that Grafana would choose, one query after the other. The template asks 20
-panels: bandwidth and time, within and across domains, of five operations. A board may take half of its time, those that
-everybody opens first a fifth.
+Jobs of 256 GPUs with 48 series a GPU, two and eight of them. One job is simulated and all rules are run on it; what
+they record is copied to the other jobs and drawn out over the hours, and what a healthy job does not record is made
+up, so that every panel has something to draw. Raw series of the chosen job reach back as far, those of the other jobs
+a few minutes, which is all that instant queries read. Then every board is opened on the whole time: all variables,
+annotations and panels, collapsed rows too, with the step that Grafana would choose, one query after the other. The
+template asks 20 panels: bandwidth and time, within and across domains, of five operations. A board may take half of
+its time, those that everybody opens first a fifth.
 """
 
 from __future__ import annotations
@@ -255,7 +255,9 @@ def measured(site: Site, gpus: int, hours: float) -> bool:
                 passes.append({slug: browser.open(board) for slug, board in views.items()})
                 vendor.append(sum(browser.ask(expr, browser.step) for expr in template("0")))
             answered = sum(bool(server.query_range(expr, start, end, browser.step)) for expr in template("0"))
-    print(f"{statistics.median(vendor):7.3f} s  NVIDIA's template for one job, 20 panels, of which {answered} show data")
+    print(
+        f"{statistics.median(vendor):7.3f} s  NVIDIA's template for one job, 20 panels, of which {answered} show data"
+    )
     within = True
     for slug in views:
         pairs = zip(vendor, passes, strict=True)

@@ -58,7 +58,9 @@ def _exporter(
     )
 
 
-def _errors(title: str, question: str, bad: str, counters: str, companion: str, alert: str, sensitivity: Sensitivity) -> Panel:
+def _errors(
+    title: str, question: str, bad: str, counters: str, companion: str, alert: str, sensitivity: Sensitivity
+) -> Panel:
     """Events a second of counters that rise, as the rules record them, with the limit at which their alert fires."""
     return answers(
         "node:fabric_errors:rate",
@@ -122,7 +124,9 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         query='@{<node_label>=~"$node", <of_job>}',
                         type="table",
                         instant=True,
-                        also=(Query(expr='node:fabric_port_down:state{<node_label>=~"$node", <of_job>}', instant=True),),
+                        also=(
+                            Query(expr='node:fabric_port_down:state{<node_label>=~"$node", <of_job>}', instant=True),
+                        ),
                         healthy="no row",
                         bad="a row: this node, device and port, how many times over the published limit, and the state of its link",
                         width=12,

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
 from dashgen.catalogue.dashboards.parts import (
     FLEET,
     LINE_TO_JOB,
@@ -149,7 +153,7 @@ def _now(sensitivity: Sensitivity) -> Row:
                 query=or_nobody(
                     f"max by (<job>) (\n{state(_HERE)}\n)\n"
                     f"and on (<job>) count_over_time({_TOLD_ONES}[$__range] @ end())\n"
-                    f'or\nlabel_replace(0 * group({_JOBS}) unless on () count_over_time({_TOLD_ONES}[$__range] @ end()), '
+                    f"or\nlabel_replace(0 * group({_JOBS}) unless on () count_over_time({_TOLD_ONES}[$__range] @ end()), "
                     '"<job_label>", "no job was hurt", "", "")',
                     _HERE,
                     "<job_label>",
@@ -223,7 +227,7 @@ def _now(sensitivity: Sensitivity) -> Row:
     )
 
 
-_TILE = {"width": 3, "height": 3}
+_TILE: Mapping[str, Any] = MappingProxyType({"width": 3, "height": 3})
 
 
 def _hurt(sensitivity: Sensitivity) -> Panel:

@@ -150,7 +150,7 @@ def throughput(bad: str, **more: Any) -> Panel:
             "reported": "<throughput_unit>",
             "collectives": Unit.PER_SECOND.value,
         },
-        line_colours={evidence: "nvlink" for evidence in names},
+        line_colours=dict.fromkeys(names, "nvlink"),
         line_names={**names, **{f"usual {evidence}": f"usual, {name}" for evidence, name in names.items()}},
         **more,
     )
