@@ -28,16 +28,17 @@ cannot be seen on white: the olive is of Paul Tol's muted scheme (SRON technical
 OPERATIONS: Mapping[str, str] = MappingProxyType(
     {
         "AllReduce": "#0072B2",
-        "AllGather": "#D55E00",
+        "AllGather": "#56B4E9",
         "ReduceScatter": "#009E73",
         "Broadcast": "#AA4499",
         "Reduce": "#999933",
         "AllGatherV": "#CC79A7",
         "Send": "#0072B2",
-        "Recv": "#D55E00",
+        "Recv": "#009E73",
     }
 )
-"""A colour for every operation, so that a curve and what it is compared with look alike; from the same two sources."""
+"""A colour for every operation, so that a curve and what it is compared with look alike; from the same two sources, but
+never that of what is bad."""
 
 _SIZES: Mapping[str, int] = MappingProxyType({"small": 1, "medium": 2, "large": 3})
 

@@ -57,13 +57,13 @@
 
   function shade(dark) {
     root.theme = dark ? "dark" : "light";
-    button.setAttribute("aria-pressed", String(dark));
+    if (button) button.setAttribute("aria-pressed", String(dark));
     document.querySelectorAll(".plot").forEach(function (plot) {
       if (plot.layout) Plotly.relayout(plot, inked(plot.layout));
     });
   }
 
-  button.addEventListener("click", function () { shade(root.theme !== "dark"); });
+  if (button) button.addEventListener("click", function () { shade(root.theme !== "dark"); });
   shade(window.matchMedia("(prefers-color-scheme: dark)").matches);
 
   // One crosshair for all curves.

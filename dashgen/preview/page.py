@@ -14,7 +14,7 @@ import json
 import math
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.resources import files
 from itertools import groupby
@@ -85,6 +85,27 @@ def data(value: object) -> str:
 
 def page(content: Page) -> str:
     """The whole file."""
+    return _document(content, "\n".join(_body(content)), _figures(content))
+
+
+def board_alone(content: Page, section: Section) -> str:
+    """A page that has nothing but one board, for a picture of it."""
+    alone = replace(content, achieved=None, sections=(section,))
+    return _document(alone, _alone(alone), _figures(alone))
+
+
+def fingerprint(content: Page, section: Section) -> str:
+    """A checksum of what a page that has nothing but one board shows."""
+    alone = replace(content, achieved=None, sections=(section,))
+    return hashlib.sha256((_alone(alone) + data(_figures(alone))).encode()).hexdigest()
+
+
+def _alone(content: Page) -> str:
+    (section,) = content.sections
+    return "\n".join(['<main class="picture"><section>', *_section(section, 1, content), "</section></main>"])
+
+
+def _document(content: Page, body: str, figures: dict[str, object]) -> str:
     # plotly.js is four fifths of a page; browsers unpack it, and the page's policy lets only this text of it run.
     plotly, own = get_plotlyjs(), files("dashgen.preview").joinpath("page.js").read_text(encoding="utf-8")
     style = files("dashgen.preview").joinpath("page.css").read_text(encoding="utf-8")
@@ -93,7 +114,6 @@ def page(content: Page) -> str:
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
-    body = "\n".join(_body(content))
     return (
         f'{MARK}<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
@@ -102,7 +122,7 @@ def page(content: Page) -> str:
         f'<meta name="generator" content="dashgen {text(__version__)}">\n'
         f"<title>{text(content.name)}: dashgen preview</title>\n<style>\n{style}</style>\n</head>\n<body>\n{body}\n"
         f'<script type="text/plain" id="plotly">{packed(plotly)}</script>\n'
-        f'<script type="text/plain" id="figures">{packed(data(_figures(content)))}</script>\n<script>{own}</script>\n'
+        f'<script type="text/plain" id="figures">{packed(data(figures))}</script>\n<script>{own}</script>\n'
         "</body>\n</html>\n"
     )
 

@@ -56,7 +56,7 @@ def situation(story: Recording, alerts: Sequence[Firing], now: float) -> tuple[s
         for each in faults(story)
         if each.start.timestamp() <= now <= each.end.timestamp()
     ]
-    firing = [one.alert for one in alerts if any(start <= now <= end for start, end in one.firing)]
+    firing = [one.alert for one in alerts if any(start <= now < end for start, end in one.firing)]
     return ", ".join(wrong) or "nothing is wrong", ", ".join(sorted(set(firing))) or "no alert fires"
 
 

@@ -16,6 +16,8 @@ exports.versions = Object.keys(require('./package.json').dependencies)
   .filter((name) => name.startsWith('data-'))
   .map((name) => Number(name.slice('data-'.length)));
 
+exports.schema = (version) => require(`schema-${version}`);
+
 exports.load = (version) => {
   const grafana = require(`data-${version}`);
   const { standardTransformersRegistry: transformers, standardTransformers, standardFieldConfigEditorRegistry: fields } = grafana;

@@ -3,7 +3,8 @@
 //   in:  [{panels: [{panel, answers}], variables, step}, ...]    out: {version: [[reading, ...], ...], ...}
 'use strict';
 const { readFileSync, writeSync } = require('node:fs');
-const { load, versions } = require('./grafana.cjs');
+const { load, schema, versions } = require('./grafana.cjs');
+const { odd } = require('./schema.cjs');
 const { read } = require('./read.cjs');
 
 async function main() {
@@ -16,7 +17,8 @@ async function main() {
     for (const { panels, variables, step } of views) {
       const found = [];
       for (const { panel, answers } of panels) {
-        found.push(await read(grafana, panel, answers, { variables, step }));
+        const seen = await read(grafana, panel, answers, { variables, step });
+        found.push({ ...seen, odd: odd(schema(version), panel) });
       }
       readings[version].push(found);
     }

@@ -58,7 +58,7 @@ async function read(grafana, panel, answers, context) {
     timeZone: 'utc',
   });
   const reading = { grafana, theme, panel, config, data: applied, replaceVariables, context };
-  return { title: panel.title, type: panel.type, ...(READERS[panel.type] ?? (() => ({})))(reading) };
+  return { title: panel.title, type: panel.type, options: panel.options ?? {}, ...(READERS[panel.type] ?? (() => ({})))(reading) };
 }
 
 // Tables.

@@ -7,7 +7,6 @@ from dashgen.catalogue.dashboards.job_details import CHOSEN, DETAILS
 from dashgen.catalogue.dashboards.parts import (
     COLLECTIVE,
     FEW,
-    FEWER,
     FRESH,
     JOB,
     PATH,
@@ -180,7 +179,7 @@ def _verdict(sensitivity: Sensitivity) -> Row:
                 "eight worst of each transport in the shown time.",
                 bad="all paths of a transport step up together: the network; one of them alone: that node or rail",
                 width=8,
-                points=FEWER,
+                points=FEW,
             ),
             answers(
                 "gpu:nccl_lateness_excess:ratio",
@@ -190,6 +189,8 @@ def _verdict(sensitivity: Sensitivity) -> Row:
                 read="The part of their waiting time that the others spend on this GPU; bigger is later. Drawn are the eight "
                 "latest of the shown time.",
                 bad="one line far above the others: everybody waits for that GPU; those of one node together: the node",
+                # Who is early is of no interest, and neither is what is still being learned.
+                minimum=-0.1,
                 width=8,
                 points=FEW,
                 no_value="no GPU can be judged",

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dashgen.catalogue.dashboards.parts import FEWEST, SUSPECT, answers, described, link, named, number, worst
+from dashgen.catalogue.dashboards.parts import FEW, FEWEST, SUSPECT, answers, described, link, named, number, worst
 from dashgen.model import Panel, Query, Row, Unit
 
 # The series of the chosen transports and collectives.
@@ -29,6 +29,7 @@ _EVIDENCE = Row(
             read="The eight strongest of the shown time. From 1 on a suspect can become the verdict; below a half it is dropped.",
             bad="a line above 1: the highest that no other one explains is the verdict",
             steps=((None, "ok"), (1, "bad")),
+            points=FEW,
             width=8,
         ),
         answers(
@@ -38,6 +39,7 @@ _EVIDENCE = Row(
             legend="{{who}}",
             read="The eight deepest of the shown time.",
             bad="a line that steps up and stays; the verdict's depth is that of its suspect",
+            points=FEW,
             width=8,
         ),
         answers(

@@ -22,8 +22,11 @@ _OF_GPUS = '<node_label>=~"$node", <gpu_label>=~"$gpu", <of_job>'
 _NODES, _GPUS = f"{{{_OF_NODES}}}", f"{{{_OF_GPUS}}}"
 _RAILS = '{transport!="nvlink", <gpu_label>=~"$gpu", <of_job>}'
 _TO_FABRIC = {"Fabric and GPUs of the node": link("fabric", job="${job}", node="${__data.fields.<node_label>}")}
-# What makes a GPU a suspect, as the verdict has it.
-_LATE = f"clamp_min(4 * gpu:nccl_lateness_noise:ratio{_GPUS}, 0.1)"
+# What makes a GPU a suspect, as the verdict has it, at any time that is shown.
+_WAS_LATE = (
+    f"max_over_time(gpu:nccl_lateness_excess:ratio{_GPUS}[$__range]) "
+    f"> clamp_min(4 * gpu:nccl_lateness_noise:ratio{_GPUS}, 0.1)"
+)
 # Beyond this everybody is equally late: the rule records no more.
 _LATEST = 0.8
 
@@ -70,12 +73,12 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         "gpu:nccl_lateness_excess:ratio",
                         title="Late GPUs",
                         # Everybody is a little late now and then: only who is as late as a suspect has a row.
-                        query=f"topk(50, max_over_time(@{_GPUS}[$__range]) > {_LATE})",
+                        query=f"topk(50, {_WAS_LATE})",
                         type="table",
                         instant=True,
                         also=(
-                            Query(expr=f"gpu:nccl_lateness_excess:ratio{_GPUS}", instant=True),
-                            Query(expr=f"gpu:nccl_lateness_noise:ratio{_GPUS}", instant=True),
+                            Query(expr=f"gpu:nccl_lateness_excess:ratio{_GPUS} and {_WAS_LATE}", instant=True),
+                            Query(expr=f"gpu:nccl_lateness_noise:ratio{_GPUS} and {_WAS_LATE}", instant=True),
                         ),
                         read="Lateness above what the GPU is used to, and how far it strays on its own; the latest on top. Only GPUs "
                         "that were later by a tenth and by four times their noise.",
@@ -98,8 +101,9 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                     answers(
                         "gpu:nccl_lateness:ratio",
                         title="Lateness by GPU",
-                        query=f"@{_GPUS}",
-                        legend="{{<node_label>}} {{<gpu_label>}}",
+                        # Rows come in the order of their labels: one that is made of both puts the node first.
+                        query=f'label_join(@{_GPUS}, "at", " ", "<node_label>", "<gpu_label>")',
+                        legend="{{at}}",
                         type="heatmap",
                         read="One row a GPU, time to the right; bright is late.",
                         bad="a row that turns bright is a late GPU, rows of one node together a late node; a row that was "
@@ -123,6 +127,8 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         ),
                         read="The eight latest of the shown time.",
                         bad="one line that steps up and stays: that GPU; many that take turns: uneven work, nobody's fault",
+                        # Who is early is of no interest, and neither is what is still being learned.
+                        minimum=-0.1,
                         points=FEWER,
                         width=12,
                         no_value="no GPU can be judged",
@@ -154,7 +160,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         read="One row a node, time to the right; bright is slow.",
                         bad="one bright row: a slow link inside that node; all at once: the work has changed",
                         minimum=0.0,
-                        maximum=0.5,
+                        maximum=1.0,
                         no_value="the job has no communicators within one domain",
                     ),
                     answers(
@@ -167,7 +173,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         read="One row a transport and GPU number, time to the right; bright is slow.",
                         bad="one bright row: the adapters or the switch of that rail; all at once: the network",
                         minimum=0.0,
-                        maximum=0.5,
+                        maximum=1.0,
                         no_value="the job has no communicators across domains",
                     ),
                     answers(
