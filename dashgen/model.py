@@ -44,7 +44,7 @@ class Unit(StrEnum):
     PERCENT = "percent"
     COUNT = "short"
     PER_SECOND = "ops"
-    PER_HOUR = "suffix: per hour"  # of what is rare
+    PER_HOUR = "suffix:per hour"  # of what is rare
     BYTES = "bytes"
     MEBIBYTES = "mbytes"
     BYTES_PER_SECOND = "Bps"

@@ -58,28 +58,6 @@ def _exporter(
     )
 
 
-def _errors(
-    title: str, question: str, bad: str, counters: str, companion: str, alert: str, sensitivity: Sensitivity
-) -> Panel:
-    """Events a second of counters that rise, as the rules record them, with the limit at which their alert fires."""
-    return answers(
-        "node:fabric_errors:rate",
-        title=title,
-        question=question,
-        query=f'@{{counter=~"{counters}", <node_label>=~"$node", <of_job>}}',
-        legend="{{<node_label>}} {{device}} {{port}} {{counter}}",
-        read="Only counters that rise have a line.",
-        healthy="no line",
-        bad=bad,
-        steps=((None, "ok"), (threshold(alert, sensitivity), "warn")) if alert else (),
-        minimum=0.0,
-        width=8,
-        height=7,
-        no_value="no counter rises",
-        companion=companion,
-    )
-
-
 def _gpu(title: str, description: str, key: str, unit: Unit, *, relative: bool = False, rate: bool = False) -> Panel:
     """A panel of dcgm-exporter's series. DCGM counts GPUs in another order than CUDA, so the legend says whose number."""
     series = f'<{key}>{{<dcgm_host>=~"$node"}}'
@@ -149,6 +127,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         title="Error counters that rise",
                         query='3600 * @{<node_label>=~"$node", <of_job>}',
                         legend="{{<node_label>}} {{device}} {{counter}}",
+                        read="The published limits: 120 symbol errors, 300 link recoveries an hour; 10 broken packets, 100 discards a second.",
                         bad="a line that begins with a degradation window of the job",
                         unit=Unit.PER_HOUR,
                         width=12,
@@ -184,16 +163,15 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                     ),
                     _exporter(
                         "Link losses by port",
-                        "How often did links go down, or train themselves again, at each point? Healthy: no point. Bad: any loss "
+                        "How often did links go down, or train themselves again, at each point? Healthy: 0. Bad: any loss "
                         "while a job runs, and more than a few recoveries: cable, transceiver, adapter.",
                         "infiniband",
-                        ("increase(<ib_link_downed>{HERE}[$__rate_interval]) > 0", f"{_PORT} down"),
-                        ("increase(<ib_link_recoveries>{HERE}[$__rate_interval]) > 0", f"{_PORT} recovered"),
+                        ("increase(<ib_link_downed>{HERE}[$__rate_interval])", f"{_PORT} down"),
+                        ("increase(<ib_link_recoveries>{HERE}[$__rate_interval])", f"{_PORT} recovered"),
                         unit=Unit.COUNT,
                         minimum=0.0,
                         width=12,
                         height=6,
-                        no_value="no link was lost",
                     ),
                 ),
             ),
@@ -209,24 +187,6 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         ("rate(<ib_transmitted>{HERE}[$__rate_interval])", f"{_PORT} sent"),
                         ("-rate(<ib_received>{HERE}[$__rate_interval])", f"{_PORT} received"),
                         unit=Unit.BYTES_PER_SECOND,
-                    ),
-                    _errors(
-                        "Packets discarded by port",
-                        "How many packets could the ports not send (PortXmitDiscards)?",
-                        "one node alone is that node or its far port, many nodes at once are congestion",
-                        "discards",
-                        "infiniband",
-                        "NcclFabricDiscards",
-                        sensitivity,
-                    ),
-                    _errors(
-                        "Broken packets received by port",
-                        "How many packets arrive with errors (PortRcvErrors)?",
-                        "look at the port at the far end",
-                        "receive_errors",
-                        "infiniband",
-                        "NcclFabricReceiveErrors",
-                        sensitivity,
                     ),
                     _exporter(
                         "Waiting for credit by port",
@@ -251,19 +211,21 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         ("rate(<hw_cnp_sent>{HERE}[$__rate_interval])", f"{_PORT} sent"),
                         minimum=0.0,
                     ),
-                    _errors(
+                    _exporter(
                         "Time-outs and retries by port",
-                        "Do RDMA operations have to be repeated, or begin again slowly because packets were lost?",
-                        "more than one unanswered operation or ten slow restarts a second, or any receiver that was not ready",
-                        "ack_timeouts|rnr_retries|slow_restarts",
+                        "Do RDMA operations have to be repeated? Healthy: 0. Bad: more than one unanswered operation a second, or "
+                        "any receiver that was not ready.",
                         "hw_counters",
-                        "",
-                        sensitivity,
+                        ("rate(<hw_ack_timeouts>{HERE}[$__rate_interval])", f"{_PORT} unanswered"),
+                        ("rate(<hw_rnr_retries>{HERE}[$__rate_interval])", f"{_PORT} not ready"),
+                        minimum=0.0,
                     ),
                     _exporter(
-                        "Disorder by port",
-                        "Were packets overtaken? Healthy: some disorder is normal with adaptive routing. Bad: one port far above the others.",
+                        "Slow restarts and disorder by port",
+                        "Were packets lost or overtaken? Healthy: 0 slow restarts; some disorder is normal with adaptive routing. "
+                        "Bad: more than ten slow restarts a second.",
                         "hw_counters",
+                        ("rate(<hw_slow_restarts>{HERE}[$__rate_interval])", f"{_PORT} slow restart"),
                         ("rate(<hw_out_of_sequence>{HERE}[$__rate_interval])", f"{_PORT} out of order"),
                         minimum=0.0,
                     ),

@@ -22,10 +22,12 @@ _OF_GPUS = '<node_label>=~"$node", <gpu_label>=~"$gpu", <of_job>'
 _NODES, _GPUS = f"{{{_OF_NODES}}}", f"{{{_OF_GPUS}}}"
 _RAILS = '{transport!="nvlink", <gpu_label>=~"$gpu", <of_job>}'
 _TO_FABRIC = {"Fabric and GPUs of the node": link("fabric", job="${job}", node="${__data.fields.<node_label>}")}
-# What makes a GPU a suspect, as the verdict has it, at any time that is shown.
+# What makes a GPU a suspect, as the verdict has it, at any time that is shown; its mates wait for it at collectives
+# across nodes, and are late themselves by half as much.
+_AT_WORST = f"max_over_time(gpu:nccl_lateness_excess:ratio{_GPUS}[$__range])"
 _WAS_LATE = (
-    f"max_over_time(gpu:nccl_lateness_excess:ratio{_GPUS}[$__range]) "
-    f"> clamp_min(4 * gpu:nccl_lateness_noise:ratio{_GPUS}, 0.1)"
+    f"({_AT_WORST} > clamp_min(4 * gpu:nccl_lateness_noise:ratio{_GPUS}, 0.1))\n"
+    f"> on (<job>) group_left () 0.7 * max by (<job>) ({_AT_WORST})"
 )
 # Beyond this everybody is equally late: the rule records no more.
 _LATEST = 0.8
@@ -73,18 +75,17 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         "gpu:nccl_lateness_excess:ratio",
                         title="Late GPUs",
                         # Everybody is a little late now and then: only who is as late as a suspect has a row.
-                        query=f"topk(50, {_WAS_LATE})",
+                        query=f"topk(50,\n  {_WAS_LATE}\n)",
                         type="table",
                         instant=True,
                         also=(
-                            Query(expr=f"gpu:nccl_lateness_excess:ratio{_GPUS} and {_WAS_LATE}", instant=True),
-                            Query(expr=f"gpu:nccl_lateness_noise:ratio{_GPUS} and {_WAS_LATE}", instant=True),
+                            Query(expr=f"gpu:nccl_lateness_excess:ratio{_GPUS} and (\n  {_WAS_LATE}\n)", instant=True),
+                            Query(expr=f"gpu:nccl_lateness_noise:ratio{_GPUS} and (\n  {_WAS_LATE}\n)", instant=True),
                         ),
                         read="Lateness above what the GPU is used to, and how far it strays on its own; the latest on top. Only GPUs "
-                        "that were later by a tenth and by four times their noise.",
+                        "that were later by a tenth and by four times their noise, and nearly as late as the latest.",
                         healthy="no row",
-                        bad="one row far above the others: its peers wait for this GPU; GPUs of its node that wait for it may follow. "
-                        "Click it for its node",
+                        bad="one row: its peers wait for this GPU; all GPUs of a node: they wait for the node. Click it for its node",
                         width=9,
                         height=9,
                         columns={

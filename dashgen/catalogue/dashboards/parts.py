@@ -120,7 +120,7 @@ def named(query: str, *labels: str) -> str:
     who = f'label_join(\n  {indented},\n  "who", " ", {joined}\n)'
     # Where a label is absent, its space is left.
     who = f'label_replace({who}, "who", "$1", "who", " *(.*[^ ]) *")'
-    return f'label_replace({who}, "who", "$1 $2", "who", "([^ ]+)  +(.*)")'
+    return f'label_replace({who}, "who", "$1 $2", "who", "(.*[^ ])  +(.*)")'
 
 
 PATH = ("transport", "<node_label>", "<gpu_label>")
