@@ -360,6 +360,7 @@ def _fit(panels: Iterable[Panel], site: Site, silent: frozenset[str]) -> Iterato
             description=fill(panel.description, site),
             interval=fill(panel.interval, site),
             line_units={word: fill(unit, site) for word, unit in panel.line_units.items()},
+            no_value=fill(panel.no_value, site),
             queries=tuple(
                 replace(query, expr=fill(query.expr, site), legend=fill(query.legend, site))
                 for query in panel.queries
@@ -367,7 +368,10 @@ def _fit(panels: Iterable[Panel], site: Site, silent: frozenset[str]) -> Iterato
             ),
             columns={fill(name, site): fill(title, site) for name, title in panel.columns.items()},
             column_units={fill(name, site): unit for name, unit in panel.column_units.items()},
-            links={title: fill(url, site, _link_words(site)) for title, url in panel.links.items()},
+            column_states={fill(name, site): states for name, states in panel.column_states.items()},
+            links={
+                title: filled for title, url in panel.links.items() if (filled := fill(url, site, _link_words(site)))
+            },
         )
         queries = tuple(query for query in fitted.queries if not _speechless(query.expr, silent))
         if queries or not panel.queries:
@@ -378,7 +382,9 @@ def _link_words(site: Site) -> dict[str, str]:
     """What only links know: how boards are called, and the choices that are carried from board to board."""
     carried = [site.grafana.datasource.variable, *(["cluster"] if site.labels.cluster else [])]
     chosen = "&".join(f"${{{name}:queryparam}}" for name in carried)
-    return {"uid": site.grafana.uid_prefix, "chosen": chosen}
+    # A path in a repository is no address that a browser can open.
+    runbook = site.runbook_url.replace("{alert}", "${__data.fields.alertname}") if "://" in site.runbook_url else ""
+    return {"uid": site.grafana.uid_prefix, "chosen": chosen, "runbook": runbook}
 
 
 def board(template: Dashboard, site: Site, silent: frozenset[str]) -> Dashboard:

@@ -405,24 +405,28 @@ def preview(
     ] = None,
     at: Annotated[
         datetime | None,
-        typer.Option("--at", help="moment at which the boards are opened, UTC; by default the end of the recording"),
+        typer.Option("--at", help="moment at which the boards are opened, UTC; by default the worst one"),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write")] = Path("preview.html"),
+    screenshots: Annotated[
+        Path | None,
+        typer.Option("--screenshots", help="write pictures of the boards into this folder instead of an HTML file"),
+    ] = None,
 ) -> None:
     """Draw the boards on a recording, without Grafana, into one HTML file that opens anywhere."""
     from tempfile import TemporaryDirectory
 
     from dashgen import build as building
     from dashgen import prometheus, scoreboard
-    from dashgen.output import check_own
-    from dashgen.preview import commands, make
-    from dashgen.preview.page import MARK
+    from dashgen.output import check_own, write_file
+    from dashgen.preview import commands, make, page, pictures
     from dashgen.recordings.scenario import scenario_path
     from dashgen.recordings.simulate import make_recording
 
-    check_own(output, MARK)
+    if screenshots is None:
+        check_own(output, page.MARK)
     given = _site(config)
-    for tool in ("promtool", "prometheus"):
+    for tool in ("promtool", "prometheus", *(["chromium"] if screenshots else [])):
         prometheus.find(tool)
     with TemporaryDirectory(prefix="dashgen-") as scratch:
         folder = recording or Path(scratch) / commands.SCENARIO
@@ -435,11 +439,19 @@ def preview(
         wanted = make.Wanted(
             tier=site.sensitivity,
             boards=make.chosen(bundle, board or []),
-            end=None if at is None else _utc(at).timestamp(),
+            moment=None if at is None else _utc(at).timestamp(),
             commands=commands.again(recording, config, board or [], sensitivity, at and _utc(at)),
         )
+        if screenshots is not None:
+            pictures.check_own(screenshots, wanted.boards)
         with _progress(1 + len(wanted.boards), "drawing") as step:
-            text = make.preview(bundle, folder, wanted, building.panel_needs(site), step)
+            content = make.content(bundle, folder, wanted, building.panel_needs(site), step)
+    if screenshots is not None:
+        for name, picture in pictures.pictures(content, wanted.boards):
+            write_file(screenshots / name, picture)
+            typer.echo(f"{screenshots / name}: {len(picture) / 1e3:.0f} kB")
+        return
+    text = page.page(content)
     _write(text, output)
     typer.echo(f"{output}: {len(wanted.boards)} boards, {len(text.encode()) / 1e6:.1f} MB")
 

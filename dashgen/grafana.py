@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from grafanalib import core
 
+from dashgen.looks import PALETTE
 from dashgen.model import Annotation, Dashboard, Row, Variable
 from dashgen.modernise import GRID_COLUMNS, MAX_UID, Json, modernise, overlay, plain
-from dashgen.panels import PALETTE, TYPES, Style, build
+from dashgen.panels import TYPES, Style, build
 
 __all__ = ["PALETTE", "TYPES", "Style", "dashboard", "panel_ids", "text", "uid"]
 

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 
-from dashgen import findings, modernise, promql
+from dashgen import findings, modernise, promql, traps
 from dashgen.boards import Board, Json, PanelView, mapping, objects, references, variable_place, variable_query
 from dashgen.findings import Finding, Format
 
@@ -441,4 +441,11 @@ RULES: Mapping[str, Rule] = {
     "unknown-series": unknown_series,
     "unknown-label": unknown_label,
     "title-query-mismatch": title_query_mismatch,
+    "merged-states": traps.merged_states,
+    "empty-timeline": traps.empty_timeline,
+    "false-green": traps.false_green,
+    "widened-rate": traps.widened_rate,
+    "unjoined-table": traps.unjoined_table,
+    "number-like-label": traps.number_like_label,
+    "faint-colour": traps.faint_colour,
 }

@@ -38,10 +38,13 @@ class Unit(StrEnum):
     GBPS = "GBs"  # decimal GB/s, as NCCL counts
     MICROSECONDS = "µs"
     SECONDS = "s"
+    HOURS = "h"
+    NONE = "none"  # a whole number that is written in full
     RATIO = "percentunit"
     PERCENT = "percent"
     COUNT = "short"
     PER_SECOND = "ops"
+    PER_HOUR = "suffix:per hour"  # of what is rare
     BYTES = "bytes"
     MEBIBYTES = "mbytes"
     BYTES_PER_SECOND = "Bps"
@@ -220,11 +223,18 @@ class Panel:
     """One panel: a question, how to read the answer, and what a bad picture looks like.
 
     ``width`` and ``height`` are Grafana grid units (24 columns). ``steps`` are threshold steps as (value, colour
-    role), where None is the base. ``states`` name the values of a state timeline. ``companion`` names the optional
-    source without which the panel is empty. ``interval`` is the least distance of two points, by default a dump.
-    ``line_units`` are units, by Grafana's id, of the lines whose name holds a word. A table with ``trend`` shows
-    values as small curves; ``order`` is the title of the column that it is sorted by, with a minus in front for the
-    largest on top.
+    role), where None is the base. ``states`` name the values of a state timeline, and ``column_states`` those of a
+    column. ``companion`` names the optional source without which the panel is empty. ``interval`` is the least distance
+    of two points, by default a dump; ``points`` is how many points a curve has at most, for a coarser step over a long
+    time.
+
+    ``line_units`` are units, by Grafana's id, and ``line_colours`` colour roles, of the lines whose name holds a word;
+    ``line_names`` are better names for lines; ``lowest_first`` puts the lowest line on top of the legend, not the
+    highest.
+
+    A table with ``trend`` shows values as small curves; ``order`` is the title of the column that it is sorted by, with
+    a minus in front for the largest on top; ``words`` are better words for what labels say. A ``sentence`` is a stat
+    that shows the names of its series, coloured by their values.
     """
 
     title: str
@@ -241,13 +251,20 @@ class Panel:
     maximum: float | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     column_units: Mapping[str, Unit] = field(default_factory=dict)
+    column_states: Mapping[str, Mapping[int, tuple[str, str]]] = field(default_factory=dict)
     links: Mapping[str, str] = field(default_factory=dict)
     companion: str = ""
     no_value: str = "no data"
     interval: str = ""
+    points: int = 0
     line_units: Mapping[str, str] = field(default_factory=dict)
+    line_colours: Mapping[str, str] = field(default_factory=dict)
+    line_names: Mapping[str, str] = field(default_factory=dict)
+    lowest_first: bool = False
     trend: bool = False
     order: str = ""
+    words: Mapping[str, str] = field(default_factory=dict)
+    sentence: bool = False
 
     def __post_init__(self) -> None:
         _require(self.title and self.description and self.unit, f"{self.title}: needs a title, description and unit")

@@ -93,7 +93,7 @@ def write(root: Path, files: Mapping[str, str], owned: tuple[str, ...]) -> list[
             target = root / change.path
             if change.after is not None:
                 _make_folder(target.parent, made)
-                staged.append((_stage(target, change.after), target))
+                staged.append((_stage(target, change.after.encode()), target))
         remedy = "what comes before it is written; run the command again"
         while staged:
             source, target = staged[0]
@@ -143,16 +143,17 @@ def check_own(path: Path, mark: str) -> None:
         raise UserError(f"{path}: {error.strerror}; name a place that can be written") from error
 
 
-def write_file(path: Path, text: str) -> None:
-    """Write one file that the user named, whole or not at all. Raises UserError."""
+def write_file(path: Path, content: str | bytes) -> None:
+    """Write one file that the user named, whole or not at all; a text as UTF-8. Raises UserError."""
+    raw = content.encode() if isinstance(content, str) else content
     try:
         if path.exists() and not path.is_file():
             # A device or a pipe, /dev/stdout for one, is written to, not replaced.
-            path.write_text(text, encoding="utf-8", newline="\n")
+            path.write_bytes(raw)
             return
         # Where a link leads, not in its place.
         target = Path(os.path.realpath(path))
-        staged = _stage(target, text)
+        staged = _stage(target, raw)
         try:
             staged.replace(target)
         finally:
@@ -161,12 +162,12 @@ def write_file(path: Path, text: str) -> None:
         raise UserError(f"{path}: {error.strerror}; name a place that can be written") from error
 
 
-def _stage(target: Path, text: str) -> Path:
-    """The text in a finished temporary file beside its target."""
+def _stage(target: Path, content: bytes) -> Path:
+    """The content in a finished temporary file beside its target."""
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         # mkstemp makes files private; generated files are for every reader, within the umask.

@@ -11,28 +11,12 @@ import re
 import string
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from grafanalib import core
 
+from dashgen.looks import PALETTE, colour, data_links, lines, mappings, override, transport_colours
 from dashgen.model import Panel, PanelType, Unit
 from dashgen.modernise import Json, overlay, plain
-
-PALETTE: Mapping[str, str] = MappingProxyType(
-    {
-        "ok": "#009E73",
-        "warn": "#E69F00",
-        "bad": "#D55E00",
-        "info": "#56B4E9",
-        "nvlink": "#0072B2",
-        "network": "#CC79A7",
-        "mixed": "#F0E442",
-        "neutral": "#999999",
-    }
-)
-"""Colours by role, safe for the colour-blind: Okabe and Ito, Color Universal Design (2008), and a grey."""
-
-TRANSPORTS = ("nvlink", "network", "mixed")
 
 _LEGEND_CALCS = ["lastNotNull", "min", "max"]
 _LINKED_FIELD = re.compile(r"\$\{__data\.fields\.(\w+)")
@@ -79,6 +63,7 @@ def _common(panel: Panel, style: Style) -> Json:
         "dataSource": style.source,
         "targets": [_target(panel, index, style) for index in range(len(panel.queries))],
         "thresholds": _thresholds(panel),
+        "maxDataPoints": panel.points or None,
     }
 
 
@@ -101,23 +86,15 @@ def _thresholds(panel: Panel) -> list[core.Threshold]:
     steps = panel.steps or ((None, "info"),)
     if steps[0][0] is not None or None in [value for value, _ in steps[1:]]:
         raise ValueError(f"{panel.title}: the first threshold step, and no other, has the value None")
-    return [core.Threshold(_colour(panel, role), index, float(value or 0)) for index, (value, role) in enumerate(steps)]
-
-
-def _colour(panel: Panel, role: str) -> str:
-    if role not in PALETTE:
-        raise ValueError(f"{panel.title}: there is no colour role {role}; use one of {', '.join(PALETTE)}")
-    return PALETTE[role]
-
-
-def _mappings(panel: Panel) -> list[Json]:
-    if not panel.states:
-        return []
-    options = {
-        str(value): {"text": name, "color": _colour(panel, role), "index": index}
-        for index, (value, (name, role)) in enumerate(panel.states.items())
-    }
-    return [{"type": "value", "options": options}]
+    # A cell that is not bad has no colour: one without a value would be green as well.
+    colours = [
+        "transparent" if panel.type == "table" and not place else colour(panel, role)
+        for place, (_, role) in enumerate(steps)
+    ]
+    return [
+        core.Threshold(colour, index, float(value or 0))
+        for index, ((value, _), colour) in enumerate(zip(steps, colours, strict=True))
+    ]
 
 
 def _defaults(panel: Panel, custom: Mapping[str, object] | None = None) -> Json:
@@ -128,47 +105,9 @@ def _defaults(panel: Panel, custom: Mapping[str, object] | None = None) -> Json:
         "min": panel.minimum,
         "max": panel.maximum,
         "noValue": panel.no_value,
-        "mappings": _mappings(panel),
-        "links": _data_links(panel),
+        "mappings": mappings(panel, panel.states),
+        "links": data_links(panel.links),
         "custom": custom,
-    }
-
-
-def _data_links(panel: Panel) -> list[Json] | None:
-    return [{"title": title, "url": url, "targetBlank": False} for title, url in panel.links.items()] or None
-
-
-def _transport_colours(panel: Panel) -> list[Json]:
-    """The colour of a transport, the same on every board; shades where one transport has several series."""
-    legends = {query.legend.strip() for query in panel.queries}
-    coloured = panel.states or (panel.steps and panel.type != "timeseries")  # there the value chooses the colour
-    if coloured or not any(word in legend for legend in legends for word in ("transport", *TRANSPORTS)):
-        return []
-    mode = "fixed" if legends <= {"{{transport}}", *TRANSPORTS} else "shades"
-    return [
-        _override("byRegexp", f"/^{transport}\\b/", color={"mode": mode, "fixedColor": PALETTE[transport]})
-        for transport in TRANSPORTS
-    ]
-
-
-_REFERENCE_LINE = re.compile(r"usual|expected")
-
-
-def _reference_lines(panel: Panel) -> list[Json]:
-    """What a curve is compared with is a thin dashed line, whatever its colour."""
-    found = sorted({match[0] for query in panel.queries if (match := _REFERENCE_LINE.match(query.legend))})
-    style = {"custom__lineStyle": {"fill": "dash", "dash": [6, 6]}, "custom__lineWidth": 1}
-    return [_override("byRegexp", f"/^{word}\\b/", **style) for word in found]
-
-
-def _line_units(panel: Panel) -> list[Json]:
-    return [_override("byRegexp", f"/\\b{word}\\b/", unit=unit) for word, unit in panel.line_units.items()]
-
-
-def _override(matcher: str, options: str, **properties: object) -> Json:
-    return {
-        "matcher": {"id": matcher, "options": options},
-        "properties": [{"id": key.replace("__", "."), "value": value} for key, value in properties.items()],
     }
 
 
@@ -183,10 +122,18 @@ def _time_series(panel: Panel, style: Style) -> tuple[core.Panel, Json]:
         tooltipMode="multi",
         tooltipSort="desc",
         thresholdsStyleMode="dashed" if panel.steps else "off",
-        overrides=[*_transport_colours(panel), *_reference_lines(panel), *_line_units(panel)],
+        overrides=lines(panel),
     )
-    custom = {"spanNulls": style.span_nulls_ms, "stacking": {"group": "A", "mode": "none"}}
-    return raw, {"fieldConfig": {"defaults": _defaults(panel, custom)}}
+    custom = {"spanNulls": style.span_nulls_ms, "stacking": {"group": "A", "mode": "none"}, **_soft_limits(panel)}
+    # The odd one is on top, not below the fold of the legend.
+    legend = {"sortBy": "Min", "sortDesc": False} if panel.lowest_first else {"sortBy": "Max", "sortDesc": True}
+    return raw, {"fieldConfig": {"defaults": _defaults(panel, custom)}, "options": {"legend": legend}}
+
+
+def _soft_limits(panel: Panel) -> Json:
+    """Room for the thresholds: a limit that is off the scale tells nobody how far away it is."""
+    values = [value for value, _ in panel.steps if value is not None]
+    return {"axisSoftMin": min(0.0, *values), "axisSoftMax": 1.1 * max(values)} if values else {}
 
 
 def _reduce() -> Json:
@@ -200,7 +147,9 @@ def _stat(panel: Panel, style: Style) -> tuple[core.Panel, Json]:
         colorMode="background" if panel.steps or panel.states else "none",
         graphMode="none" if instant or panel.states else "area",
         reduceCalc="lastNotNull",
-        overrides=_transport_colours(panel),
+        # A sentence is the name of a series; its value chooses the colour.
+        textMode="name" if panel.sentence else "auto",
+        overrides=transport_colours(panel),
     )
     return raw, {"fieldConfig": {"defaults": {**_defaults(panel), "color": {"mode": "thresholds"}}}}
 
@@ -215,14 +164,16 @@ def _bar_gauge(panel: Panel, style: Style) -> tuple[core.Panel, Json]:
         decimals=panel.decimals,
         displayMode=core.GAUGE_DISPLAY_MODE_BASIC,
     )
-    return raw, {"fieldConfig": {"defaults": _defaults(panel), "overrides": _transport_colours(panel)}}
+    return raw, {"fieldConfig": {"defaults": _defaults(panel), "overrides": transport_colours(panel)}}
 
 
 def _state_timeline(panel: Panel, style: Style) -> tuple[core.Panel, Json]:
-    raw = core.StateTimeline(**_common(panel, style), fillOpacity=80, showValue="auto", tooltipMode="single")
+    raw = core.StateTimeline(
+        **_common(panel, style), mergeValues=False, lineWidth=0, fillOpacity=80, showValue="auto", tooltipMode="single"
+    )
     custom = {"spanNulls": style.span_nulls_ms}
-    # Colours come from the states. Coloured by thresholds, Grafana would merge values by threshold and show neither
-    # the word nor the colour of a state (grafana/grafana#71804).
+    # Colours come from the states. Merged and coloured by thresholds, as both are by default, Grafana would show
+    # neither the word nor the colour of a state (grafana/grafana#71804, #41075).
     colour = {"mode": "fixed", "fixedColor": PALETTE["neutral"]}
     return raw, {"fieldConfig": {"defaults": {**_defaults(panel, custom), "color": colour}}}
 
@@ -302,9 +253,11 @@ def _transformations(panel: Panel, columns: Mapping[str, str]) -> list[Json]:
     merge = [{"id": "merge", "options": {}}] if len(panel.queries) > 1 else []
     if not columns:
         return [*curves, *merge, {"id": "organize", "options": {"excludeByName": {"Time": True}}}]
-    keep = {"id": "filterFieldsByName", "options": {"include": {"names": list(columns)}}}
+    # Time as well: without a column that all of them have, and an empty answer has no other, Grafana joins nothing.
+    names = [*(["Time"] if merge else []), *columns]
+    keep = {"id": "filterFieldsByName", "options": {"include": {"names": names}}}
     order = {name: index for index, name in enumerate(columns)}
-    options = {"excludeByName": {}, "indexByName": order, "renameByName": dict(columns)}
+    options = {"excludeByName": {"Time": True} if merge else {}, "indexByName": order, "renameByName": dict(columns)}
     return [*curves, keep, *merge, {"id": "organize", "options": options}]
 
 
@@ -312,38 +265,55 @@ def _column_overrides(panel: Panel, columns: Mapping[str, str]) -> list[Json]:
     """Units per column, colours on the values in the panel's own unit, links on the column they speak of."""
     units = {_column(panel, name): unit for name, unit in panel.column_units.items()}
     # A cell without a value is a dash: the panel's own words are for a table without any line.
-    overrides = [_override("byRegexp", "/.+/", noValue="–")] if columns else []
+    overrides = [override("byRegexp", "/.+/", noValue="–")] if columns else []
     overrides += [_unit(columns.get(name, name), unit) for name, unit in units.items()]
     for name, title in columns.items():
+        if not name.startswith(("Value", "Trend")):
+            # Grafana takes a label that looks like a number for one: job 41502 of a table in percent is 4150200 %.
+            said = {"mappings": _words(panel.words)} if panel.words else {}
+            overrides.append(override("byName", title, unit="string", **said))
+    for name, title in columns.items():
         if name.startswith("Trend"):
-            overrides.append(_override("byName", title, custom__cellOptions=_SPARKLINE))
-    if (panel.steps or panel.states) and not panel.trend:
-        cell = {"type": "color-background", "mode": "basic"}
+            overrides.append(override("byName", title, custom__cellOptions=_SPARKLINE))
+    if panel.steps and not panel.trend:
         overrides += [
-            _override(
-                "byName", title, custom__cellOptions=cell, **({"mappings": _mappings(panel)} if panel.states else {})
-            )
+            override("byName", title, custom__cellOptions=_PAINTED)
             for name, title in columns.items()
             if name.startswith("Value") and name not in units and title not in units
         ]
-    if panel.links and columns:
-        overrides.append(_override("byName", columns[_linked_column(panel, columns)], links=_data_links(panel)))
+    for name, states in panel.column_states.items():
+        title = columns[_column(panel, name)]
+        words = mappings(panel, states)
+        overrides.append(override("byName", title, unit="none", mappings=words, custom__cellOptions=_PAINTED))
+    for name, links in _linked(panel, columns).items():
+        overrides.append(override("byName", columns[name], links=data_links(links)))
     return overrides
 
 
+def _words(words: Mapping[str, str]) -> list[Json]:
+    """Labels as people say them."""
+    options = {word: {"text": text, "index": index} for index, (word, text) in enumerate(words.items())}
+    return [{"type": "value", "options": options}]
+
+
+_PAINTED: Json = {"type": "color-background", "mode": "basic"}
 _SPARKLINE: Json = {"type": "sparkline", "drawStyle": "line", "fillOpacity": 15, "hideValue": False, "lineWidth": 1}
 
 
 def _unit(title: str, unit: Unit) -> Json:
-    return _override("byName", title, unit=unit.value)
+    return override("byName", title, unit=unit.value)
 
 
-def _linked_column(panel: Panel, columns: Mapping[str, str]) -> str:
-    fields = [field for url in panel.links.values() for field in _LINKED_FIELD.findall(url)]
-    for field in fields:
-        if field not in columns:
-            raise ValueError(f"{panel.title}: a link reads the column {field}, which the table does not show")
-    return fields[0] if fields else next(iter(columns))
+def _linked(panel: Panel, columns: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """The links of each column: a link belongs to the first column that it reads, or else to the table's first."""
+    found: dict[str, dict[str, str]] = {}
+    for title, url in panel.links.items() if columns else ():
+        fields = _LINKED_FIELD.findall(url)
+        for field in fields:
+            if field not in columns:
+                raise ValueError(f"{panel.title}: a link reads the column {field}, which the table does not show")
+        found.setdefault(fields[0] if fields else next(iter(columns)), {})[title] = url
+    return found
 
 
 _BUILDERS: Mapping[PanelType, Callable[[Panel, Style], tuple[core.Panel, Json]]] = {

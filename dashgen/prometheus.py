@@ -62,8 +62,9 @@ _TOOLS = {
     "prometheus": "DASHGEN_PROMETHEUS",
     "dashgen-replay": "DASHGEN_REPLAY",
     "go": "DASHGEN_GO",
+    "chromium": "DASHGEN_CHROMIUM",
 }
-_PACKAGES = {"go": "golang-go"}  # Debian's; the others are in prometheus
+_PACKAGES = {"go": "golang-go", "chromium": "chromium"}  # Debian's; the others are in prometheus
 _CHECK_SECONDS = 60
 _EVALUATE_SECONDS = 1800
 _START_SECONDS = 60

@@ -246,6 +246,11 @@ def empty(tree: Tree, silent: Collection[str]) -> bool:
     return False
 
 
+def read(tree: Tree) -> frozenset[str]:
+    """The names of the series that an expression reads."""
+    return frozenset(each.name for each in selectors(tree) if each.name)
+
+
 _RATES = frozenset({"rate", "irate", "increase", "resets", "changes"})
 _COUNTING = frozenset({"count", "group", "count_values"})
 _PRESENCE = frozenset({"absent", "timestamp", "absent_over_time", "present_over_time", "count_over_time"})

@@ -58,8 +58,9 @@ def serve(played: Replay) -> Iterator[Server]:
     """A Prometheus with all series of a replay, for as long as the ``with`` block runs. Raises as ``Server``."""
     with TemporaryDirectory(prefix="dashgen-") as data:
         make_blocks(Path(data), played.series)
-        # Blocks hold no stale markers: a sample must not outlive the next scrape or evaluation by much.
-        with Server(Path(data), lookback=max(played.story.scrape_interval, played.interval) + 20) as server:
+        # Blocks hold no stale markers: at the next scrape or evaluation a sample is gone, as in a live Prometheus.
+        # One second less, as Prometheus 2 counts the far end of the window.
+        with Server(Path(data), lookback=max(played.story.scrape_interval, played.interval) - 1) as server:
             yield server
 
 

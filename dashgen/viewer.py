@@ -43,8 +43,8 @@ class Viewer:
 
     ``panels`` are those that ask Prometheus, ``without_values`` the variables that have nothing to choose from,
     ``values`` what all variables stand for, and ``chosen`` what a reader sees of those that can be chosen. The time
-    range goes from ``start`` to ``end``, by default all of the recording, in seconds since the epoch; a curve has a
-    point every ``step`` seconds, ``most_points`` at most.
+    range goes from ``start`` to ``end``, by default all of the recording, in seconds since the epoch; single values are
+    those of ``now``, by default the end; a curve has a point every ``step`` seconds, ``most_points`` at most.
     """
 
     def __init__(
@@ -55,9 +55,11 @@ class Viewer:
         board: Board,
         end: float | None = None,
         most_points: int = _MAX_POINTS,
+        now: float | None = None,
     ) -> None:
         self._server = server
         self.start, self.end = story.start.timestamp(), story.end.timestamp() if end is None else end
+        self.now = self.end if now is None else now
         self.step = max(interval, int((self.end - self.start) / most_points) + 1)
         self.values = variables.constants(board)
         self.values |= variables.macros(self.start, self.end, self.step, story.scrape_interval)
@@ -98,18 +100,20 @@ class Viewer:
             excused=bool(needs) and not any(name in present for name in needs),
         )
 
-    def ask(self, expr: str) -> list[Series]:
-        """The curves of an expression: series that have anything to show.
+    def ask(self, expr: str, until: float | None = None) -> list[Series]:
+        """The curves of an expression: series that have anything to show, by default until the end of the time range.
 
         The instant query of a table is asked like this as well where it matters whether it ever has an answer. Raises
         ExpressionError when Prometheus refuses it.
         """
-        found = self._server.query_range(variables.fill(expr, self.values), self.start, self.end, self.step)
+        found = self._server.query_range(
+            variables.fill(expr, self.values), self.start, self.end if until is None else until, self.step
+        )
         return [one for one in found if not np.isnan(one.values).all()]
 
     def ask_now(self, expr: str) -> list[Series]:
-        """The values of an expression at the end of the time range, NaN among them. Raises as ``ask``."""
-        return self._server.query(variables.fill(expr, self.values), self.end)
+        """The values of an expression at the shown moment, NaN among them. Raises as ``ask``."""
+        return self._server.query(variables.fill(expr, self.values), self.now)
 
 
 def _label(one: Series, label: str) -> str:

@@ -54,9 +54,9 @@ CURVES = (
         description="When the job was slow.",
         type="state-timeline",
         unit=Unit.BOOL,
-        queries=(Query(expr=f"job:nccl_degraded:now{{{JOB}}}", legend="{{slurm_job_id}}"),),
+        queries=(Query(expr=f"job:nccl_degraded:now{{{JOB}}} or vector(2)", legend="{{slurm_job_id}}"),),
         width=24,
-        states={0: ("healthy", "ok"), 1: ("degraded", "bad")},
+        states={0: ("healthy", "ok"), 1: ("degraded", "bad"), 2: ("no data", "neutral")},
     ),
 )
 

@@ -20,6 +20,7 @@ from processes import tool
 
 from dashgen import build, catalogue, config, grafana, variables
 from dashgen.boards import Board, references, variable_query
+from dashgen.catalogue.dashboards.verdicts import STATES
 from dashgen.catalogue.metrics import METRICS
 from dashgen.lint import lint
 from dashgen.model import AlertRule, Sensitivity
@@ -65,9 +66,10 @@ FIRST_SCREEN = 22
 STATE_COLOURS = {
     "healthy": "ok",
     "network": "network",
-    "nvlink": "nvlink",
-    "straggler": "warn",
-    "stalled": "bad",
+    "NVLink": "nvlink",
+    "late": "warn",
+    "hung": "bad",
+    "no data": "neutral",
     "recovering": "info",
     "gone": "neutral",
     "unknown": "neutral",
@@ -150,7 +152,7 @@ def test_grafana_knows_every_unit(site: str, slug: str) -> None:
     for panel in drawn(made(site)[slug]):
         rules = [item for each in panel["fieldConfig"]["overrides"] for item in each["properties"]]
         used = {panel["fieldConfig"]["defaults"]["unit"], *(item["value"] for item in rules if item["id"] == "unit")}
-        assert used <= units(), panel["title"]
+        assert {unit for unit in used if not unit.startswith("suffix:")} <= units(), panel["title"]
 
 
 # What people see.
@@ -285,6 +287,8 @@ def test_every_link_leads_to_a_board_that_exists_and_sets_variables_that_it_has(
     assert {link["url"] for link in board["links"]} == {f"/d/{uid}" for uid in targets if uid != board["uid"]}
     assert all(link["keepTime"] and link["includeVars"] for link in board["links"])
     for url in data_links(board):
+        if url.startswith("/alerting/silence/new?"):
+            continue
         path, query = urlsplit(url).path, urlsplit(url).query
         other = targets[path.removeprefix("/d/")]
         assert "${__url_time_range}" in query
@@ -385,7 +389,8 @@ def test_the_fleet_lists_jobs_that_are_hurt_or_just_were_with_their_last_suspect
             for job in ("now", "just", "fine")
         ),
     ]
-    rows, since, lost, gpus = ask(made("defaults")["fleet"], "Hurt jobs, worst first", data, tmp_path)
+    panel = "Hurt jobs, worst first"
+    rows, since, lasts, lost, cost, peak, gpus = ask(made("defaults")["fleet"], panel, data, tmp_path)
     said = {dict(one.labels)["slurm_job_id"]: (dict(one.labels), one.values[-1]) for one in rows}
     assert len(rows) == len(said) == 3
     for job, state, suspect, depth in (
@@ -399,7 +404,12 @@ def test_the_fleet_lists_jobs_that_are_hurt_or_just_were_with_their_last_suspect
     assert {dict(one.labels)["slurm_job_id"]: one.values[-1] for one in since} == dict.fromkeys(
         ("now", "hung"), (NOW - 240) * 1000
     )
-    assert jobs(lost) == {"now", "just"}
+    assert [one.values[-1] for one in lasts] == [240, 240]
+    assert jobs(lost) == {"now"}
+    # A job that stands still loses all of its eight GPUs.
+    hours = {dict(one.labels)["slurm_job_id"]: one.values[-1] for one in cost}
+    assert hours == pytest.approx({"now": 0.1 * 8 * 240 / 3600, "hung": 8 * 240 / 3600})
+    assert {dict(one.labels)["slurm_job_id"]: one.values[-1] for one in peak} == {"now": 0.3, "just": 0.5, "hung": 1.0}
     assert jobs(gpus) == {"now", "just", "hung"}
 
 
@@ -425,10 +435,26 @@ def test_the_timeline_of_the_fleet_has_a_line_for_each_job_that_was_hurt_and_no_
     assert len(found) == len(states)
     assert states == {
         "slow": {"unknown", "network", "recovering", "healthy"},
-        "late": {"straggler"},
-        "links": {"nvlink"},
-        "hung": {"stalled", "gone"},
+        "late": {"late"},
+        "links": {"NVLink"},
+        "hung": {"hung", "gone"},
     }
+
+
+def test_a_timeline_always_has_a_line_and_says_whether_anybody_reports(tmp_path: Path) -> None:
+    board, title = made("defaults")["fleet"], TIMELINE
+    ((healthy,),) = ask(board, title, [verdict("fine", "healthy", lasts=7200)], tmp_path / "healthy")
+    assert dict(healthy.labels)["slurm_job_id"] == "no job was hurt" and set(healthy.values.tolist()) == {0}
+    other = [moment("up", 1, job="node")]
+    ((nobody,),) = ask(board, title, other, tmp_path / "nobody")
+    assert dict(nobody.labels)["slurm_job_id"] == "no job reports" and shown("no data") in nobody.values
+    ((unknown,), _) = ask(made("defaults")["job"], "State and cause", other, tmp_path / "job")
+    assert set(unknown.values.tolist()) == {shown("no data")}
+
+
+def shown(word: str) -> int:
+    """The value that a state timeline draws as a word."""
+    return next(value for value, (text, _) in STATES.items() if text == word)
 
 
 def test_the_timeline_of_a_job_has_a_line_for_each_suspect_beside_that_of_the_job(tmp_path: Path) -> None:
@@ -439,10 +465,10 @@ def test_the_timeline_of_a_job_has_a_line_for_each_suspect_beside_that_of_the_jo
         verdict("8", "stalled", 1),
     ]
     whole, suspects = ask(made("defaults")["job"], "State and cause", data, tmp_path)
-    assert [set(one.values.tolist()) for one in whole] == [{0.0, 1.0, 3.0}]
+    assert [set(one.values.tolist()) for one in whole] == [{shown("healthy"), shown("network"), shown("late")}]
     assert {dict(one.labels)["suspect"]: set(one.values.tolist()) for one in suspects} == {
-        "network": {1.0},
-        "straggler": {3.0},
+        "network": {shown("network")},
+        "straggler": {shown("late")},
     }
 
 
@@ -455,7 +481,7 @@ def test_states_are_shown_by_their_own_word_and_colour() -> None:
                     found += 1
                     # grafana/grafana#71804: thresholds would take the place of the states.
                     assert panel["fieldConfig"]["defaults"]["color"]["mode"] == "fixed", panel["title"]
-                    assert panel["options"]["mergeValues"] is True
+                    assert panel["options"]["mergeValues"] is False
     assert found >= 2 * len(SITES)
 
 
@@ -488,11 +514,14 @@ def test_a_fleet_without_telemetry_is_not_a_healthy_one(title: str, tmp_path: Pa
 @on_every_board
 def test_no_number_takes_silence_for_zero_and_what_nobody_knows_is_grey(site: str, slug: str) -> None:
     for panel in drawn(made(site)[slug]):
-        assert not any("vector(0)" in target["expr"] for target in panel["targets"]), panel["title"]
         steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
         if panel["type"] == "stat":
-            assert panel["fieldConfig"]["defaults"]["noValue"] == "no data"
-            assert steps[0]["color"] in (grafana.PALETTE["neutral"], grafana.PALETTE["info"]), panel["title"]
+            assert not any("vector(0)" in target["expr"] for target in panel["targets"]), panel["title"]
+            assert re.match("no data|No data|none$", panel["fieldConfig"]["defaults"]["noValue"])
+            # That nobody reports is a warning; whatever is counted of them is grey then.
+            alone = {"Jobs reporting": "warn"}.get(panel["title"])
+            grey = (grafana.PALETTE["neutral"], grafana.PALETTE["info"])
+            assert steps[0]["color"] in ((grafana.PALETTE[alone],) if alone else grey), panel["title"]
 
 
 RECORDED = re.compile(r"\b(?:job|gpu|node|peer):[a-z0-9_]+:[a-z]+")
@@ -530,9 +559,10 @@ def test_the_usual_line_of_a_job_is_the_same_everywhere_and_leaves_degradation_o
             np.where(np.arange(361) < 100, 100.0, 50.0),
         ),
         verdict("7", "degraded", 0.5, lasts=7800, about=NETWORK),
+        moment("job:nccl_dump_age:seconds", 15, lasts=10_800, slurm_job_id="7"),
     ]
     title = "Bandwidth across domains, several ranks per node (mixed)"
-    current, usual = ask(made("defaults")["job"], title, data, tmp_path)
+    current, usual, _ = ask(made("defaults")["job"], title, data, tmp_path)
     assert set(current[0].values.tolist()) == {50.0, 100.0}
     assert set(usual[0].values.tolist()) == {100.0}
 

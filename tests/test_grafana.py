@@ -78,7 +78,7 @@ def test_grafanas_models_read_every_key_and_add_only_known_defaults() -> None:
 
 @pytest.mark.parametrize("unit", Unit)
 def test_grafana_knows_the_unit(unit: Unit) -> None:
-    assert unit.value in units()
+    assert unit.value in units() or unit.value.startswith("suffix:")
 
 
 # The modernised whole.
@@ -240,6 +240,9 @@ def test_a_time_series_has_fractional_limits_gaps_in_milliseconds_and_a_legend()
         "displayMode": "table",
         "placement": "bottom",
         "showLegend": True,
+        # The odd one out is on top.
+        "sortBy": "Max",
+        "sortDesc": True,
     }
     assert "maxDataPoints" not in curve
 
@@ -280,13 +283,17 @@ def test_a_table_joins_its_queries_and_shows_the_listed_columns_in_order() -> No
     table = panel("Jobs")
     keep, merge, organize = table["transformations"]
     assert (keep["id"], merge["id"], organize["id"]) == ("filterFieldsByName", "merge", "organize")
-    assert keep["options"]["include"]["names"] == ["slurm_job_id", "Value #A", "Value #B"]
+    assert keep["options"]["include"]["names"] == ["Time", "slurm_job_id", "Value #A", "Value #B"]
+    assert organize["options"]["excludeByName"] == {"Time": True}
     assert organize["options"]["renameByName"]["Value #A"] == "Bandwidth"
     assert organize["options"]["indexByName"] == {"slurm_job_id": 0, "Value #A": 1, "Value #B": 2}
     overrides = {each["matcher"]["options"]: each["properties"] for each in table["fieldConfig"]["overrides"]}
     assert overrides["/.+/"] == [{"id": "noValue", "value": "–"}]
     assert overrides["Degraded"] == [{"id": "unit", "value": "bool_on_off"}]
     assert overrides["Bandwidth"][0]["value"] == {"type": "color-background", "mode": "basic"}
+    assert [each["options"] for each in (rule["matcher"] for rule in table["fieldConfig"]["overrides"])].count(
+        "Job"
+    ) == 2
     assert overrides["Job"][0]["id"] == "links"
     assert {(each["format"], each["instant"]) for each in table["targets"]} == {("table", True)}
 

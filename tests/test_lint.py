@@ -137,6 +137,53 @@ def wrong_title(board: Json) -> None:
     expr(board, 'up{transport="nvlink"}')
 
 
+def of_type(board: Json, kind: str) -> Json:
+    every = [panel for each in board["panels"] for panel in (each, *each.get("panels", []))]
+    found: Json = next(each for each in every if each["type"] == kind)
+    return found
+
+
+def coloured_by_thresholds(board: Json) -> None:
+    timeline = of_type(board, "state-timeline")
+    timeline["options"]["mergeValues"] = True
+    timeline["fieldConfig"]["defaults"]["color"] = {"mode": "thresholds"}
+
+
+def nothing_but_silence(board: Json) -> None:
+    target = of_type(board, "state-timeline")["targets"][0]
+    target["expr"] = target["expr"].split(" or ")[0]
+
+
+def zero_without_telemetry(board: Json) -> None:
+    target = of_type(board, "stat")["targets"][0]
+    target["expr"] = f"{target['expr']} or vector(0)"
+
+
+def two_minutes_apart(board: Json) -> None:
+    expr(board, 'rate(up{slurm_job_id=~"$job"}[$__rate_interval])')
+    curve(board)["targets"][0]["interval"] = "2m"
+    curve(board)["targets"][0]["legendFormat"] = ""
+    curve(board)["fieldConfig"]["defaults"].pop("links", None)
+
+
+def joined_by_labels(board: Json) -> None:
+    names = next(
+        step["options"]["include"]["names"]
+        for step in of_type(board, "table")["transformations"]
+        if step["id"] == "filterFieldsByName"
+    )
+    names.remove("Time")
+
+
+def job_in_percent(board: Json) -> None:
+    for rule in of_type(board, "table")["fieldConfig"]["overrides"]:
+        rule["properties"] = [item for item in rule["properties"] if item["value"] != "string"]
+
+
+def yellow_on_white(board: Json) -> None:
+    curve(board)["fieldConfig"]["defaults"]["color"] = {"mode": "fixed", "fixedColor": "#F0E442"}
+
+
 FAULTS: dict[str, Callable[[Json], None]] = {
     "uneditable-dashboard": editable,
     "uid-too-long": long_uid,
@@ -161,6 +208,13 @@ FAULTS: dict[str, Callable[[Json], None]] = {
     "unknown-series": misspelt_series,
     "unknown-label": foreign_label,
     "title-query-mismatch": wrong_title,
+    "merged-states": coloured_by_thresholds,
+    "empty-timeline": nothing_but_silence,
+    "false-green": zero_without_telemetry,
+    "widened-rate": two_minutes_apart,
+    "unjoined-table": joined_by_labels,
+    "number-like-label": job_in_percent,
+    "faint-colour": yellow_on_white,
 }
 
 

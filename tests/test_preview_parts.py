@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
+import re
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -39,14 +42,14 @@ def span(points: int, step: int = 30) -> Span:
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
     [
-        (0.123456, "percentunit", "12.3 %"),
-        (42.5, "percent", "42.5 %"),
+        (0.123456, "percentunit", "12.3%"),
+        (42.5, "percent", "42.5%"),
         (52.31, "GBs", "52.3 GB/s"),
         (0.742, "GBs", "742 MB/s"),
         (0, "GBs", "0 GB/s"),
         (850, "µs", "850 µs"),
         (12_600, "µs", "12.6 ms"),
-        (90, "s", "1.5 min"),
+        (90, "s", "1.50 mins"),
         (0.002, "s", "2 ms"),
         (1.7e10, "Bps", "17 GB/s"),
         (9000, "bytes", "8.79 KiB"),
@@ -58,9 +61,9 @@ def span(points: int, step: int = 30) -> Span:
         (1, "bool_on_off", "On"),
         (1_773_930_000_000, "dateTimeAsIso", "2026-03-19 14:20:00"),
         (1e300, "dateTimeAsIso", str(int(1e300))),
-        (-0.0125, "percentunit", "-1.25 %"),
+        (-0.0125, "percentunit", "-1.25%"),
         (math.nan, "s", "NaN"),
-        (math.inf, "s", "+Inf"),
+        (math.inf, "s", "∞"),
     ],
 )
 def test_a_value_is_written_with_its_unit(value: float, unit: str, text: str) -> None:
@@ -328,7 +331,9 @@ def test_a_bar_is_as_long_as_its_value_and_says_it_with_its_unit() -> None:
 def test_text_in_a_figure_and_data_in_a_script_cannot_become_html() -> None:
     assert plain(HOSTILE) == "&lt;img src=x onerror=alert(1)&gt;&lt;/script&gt;&lt;script&gt;alert(2)&lt;/script&gt; "
     dumped = page.data({"a": HOSTILE + "<!-- &amp;"})
-    assert not set("<>&\u2028\u2029") & set(dumped)
+    packed = page.packed(dumped)
+    assert re.fullmatch("[A-Za-z0-9+/=]+", packed)
+    assert zlib.decompress(base64.b64decode(packed)).decode() == dumped
     assert json.loads(dumped) == {"a": HOSTILE + "<!-- &amp;"}
 
 

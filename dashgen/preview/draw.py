@@ -179,6 +179,8 @@ def _body(panel: PanelView, around: Surroundings) -> Body:
     legends = {_ref(query): fill(str(query.target.get("legendFormat") or ""), words) for query in asked}
     curves = [Curve(ref, legend(one, legends[ref]), one) for ref, found in answers.items() for one in found]
     fields = [field_of(panel.json, each.name, each.ref) for each in curves]
+    called = [str(field.config.get("displayName") or each.name) for each, field in zip(curves, fields, strict=True)]
+    curves = [replace(each, name=name) for each, name in zip(curves, called, strict=True)]
     span = around.span(_grid(panel.json)[0][0])
     if panel.type == "timeseries":
         return lines.time_series(panel.json, curves, fields, span, around.regions)
@@ -199,7 +201,9 @@ def _ref(query: Query) -> str:
 
 def _ask(query: Query, panel: PanelView, viewer: Viewer) -> list[Series]:
     if not query.target.get("instant"):
-        return settled(viewer.ask(query.expr))
+        # A single value is that of the shown moment, also where it is the last of a curve.
+        until = viewer.now if panel.type in ("stat", "bargauge") else None
+        return settled(viewer.ask(query.expr, until))
     found = ordered(query.expr, settled(viewer.ask_now(query.expr)))
     # A table shows that a value is no number; a curve of it is none.
     return [one for one in found if panel.type == "table" or not math.isnan(float(one.values[-1]))]
@@ -226,10 +230,15 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _tiles(panel: Json, curves: Sequence[Curve], fields: Sequence[Field], values: Sequence[float]) -> tuple[Tile, ...]:
-    coloured = str(mapping(panel.get("options")).get("colorMode") or "value") != "none"
-    named = len(curves) > 1
+    options = mapping(panel.get("options"))
+    coloured = str(options.get("colorMode") or "value") != "none"
+    named, sentences = len(curves) > 1, options.get("textMode") == "name"
     return tuple(
-        Tile(each.name if named else "", field.text(value), field.colour_of(value) if coloured else "")
+        Tile(
+            each.name if named and not sentences else "",
+            each.name if sentences else field.text(value),
+            field.colour_of(value) if coloured else "",
+        )
         for each, field, value in zip(curves, fields, values, strict=True)
     )
 
@@ -267,7 +276,7 @@ def _box(cell: Cell, field: Field, link: str) -> Box:
     if cell is None or cell == "":
         return Box(field.no_value)
     if isinstance(cell, str):
-        return Box(cell, link=link)
+        return Box(field.word(cell), link=link)
     value = last(cell) if isinstance(cell, Series) else cell
     colour = field.colour_of(value) if str(style.get("type") or "").startswith("color-background") else ""
     return Box(field.text(value), colour, cell if isinstance(cell, Series) else None, link, number=True)

@@ -38,6 +38,7 @@ _DRAWN = frozenset(
     {
         *("color", "unit", "decimals", "min", "max", "noValue", "mappings", "links", "thresholds", "displayName"),
         *("custom.lineStyle", "custom.lineWidth", "custom.fillOpacity", "custom.cellOptions", "custom.spanNulls"),
+        *("custom.axisSoftMin", "custom.axisSoftMax"),
         # These change how a table is handled or how a line is dotted, not what it says.
         *("custom.width", "custom.align", "custom.filterable", "custom.showPoints", "custom.pointSize", "description"),
     }
@@ -83,7 +84,8 @@ class Field:
         if thresholds.get("mode") == "percentage":
             return ()
         return tuple(
-            (number(each.get("value")), colour(each.get("color"))) for each in objects(thresholds.get("steps"))
+            (number(each.get("value")), "" if each.get("color") == "transparent" else colour(each.get("color")))
+            for each in objects(thresholds.get("steps"))
         )
 
     def limit(self, name: str) -> float | None:
@@ -105,6 +107,14 @@ class Field:
             if found:
                 return str(found.get("text") or self.number(value)), colour(found["color"]) if "color" in found else ""
         return None
+
+    def word(self, text: str) -> str:
+        """What a label is mapped to."""
+        for each in objects(self.config.get("mappings")):
+            found = mapping(mapping(each.get("options")).get(text)) if each.get("type") == "value" else {}
+            if found:
+                return str(found.get("text") or text)
+        return text
 
     def number(self, value: float) -> str:
         """A value with its unit."""

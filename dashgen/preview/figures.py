@@ -36,11 +36,15 @@ class Span:
 
 @dataclass(frozen=True)
 class Region:
-    """A stretch of time that an annotation shades."""
+    """A stretch of time that an annotation shades, or in which something was really wrong (``truth``).
+
+    Without any length it is a moment.
+    """
 
     start: float
     end: float
     colour: str
+    truth: bool = False
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,8 @@ def table(answers: Mapping[str, Sequence[Series]], panel: Json) -> tuple[Table, 
     """
     steps = [each for each in objects(panel.get("transformations")) if not each.get("disabled")]
     trends = any(each.get("id") == "timeSeriesTable" for each in steps)
-    tables = [_frame(ref, found, len(answers) > 1, trends) for ref, found in answers.items() if found]
+    # An empty answer has no labels, but still its column of values.
+    tables = [_frame(ref, found, len(answers) > 1, trends) for ref, found in answers.items() if found or not trends]
     for each in steps:
         kind = str(each.get("id"))
         if kind not in _TRANSFORMATIONS:
@@ -119,7 +120,8 @@ def _frame(ref: str, found: Sequence[Series], several: bool, trends: bool) -> Ta
     rows = []
     for one in found:
         row: Row = {} if trends else {"Time": _moment(float(one.times[-1])), "__name__": one.name}
-        row |= {name: dict(one.labels).get(name) for name in names}
+        # Grafana's data source has an empty text where a series lacks a label that another one has.
+        row |= {name: dict(one.labels).get(name, "") for name in names}
         row[value] = one if trends else float(one.values[-1])
         rows.append(row)
     return Table((*head, *sorted(names), value), tuple(rows), {value: ref})

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
@@ -46,7 +46,7 @@ def time_series(
     scales, layout = _axes(axes, kept, slots, panel)
     traces, entries = [], []
     heads, reductions = _calculations(panel)
-    for curve, field, points, colour in zip(drawn, kept, slots, colours(kept), strict=True):
+    for curve, field, points, colour in _in_order(zip(drawn, kept, slots, colours(kept), strict=True), panel):
         style = mapping(field.custom.get("lineStyle"))
         dashed = style.get("fill") in ("dash", "dot")
         second = axes.index(field.unit) > 0
@@ -72,6 +72,25 @@ def time_series(
     layout |= {"shapes": shapes, "xaxis": time_axis(span), "hovermode": "x unified"}
     entries += [entry for _, entry in lines]
     return finished(traces, layout, entries=tuple(entries), heads=tuple(heads), notes=tuple(notes), traces=len(traces))
+
+
+Drawn = tuple[Curve, Field, Sequence[float | None], str]
+
+
+def _in_order(lines: Iterable[Drawn], panel: Json) -> list[Drawn]:
+    """Lines as the legend sorts them by one of its values; those without one come last."""
+    found = list(lines)
+    legend = mapping(mapping(panel.get("options")).get("legend"))
+    word = str(legend.get("sortBy") or "").lower().removesuffix(" *")
+    reduce = next((each for name, each in CALCULATIONS.values() if name == word), None)
+    if reduce is None:
+        return found
+    falling = bool(legend.get("sortDesc"))
+    values = {id(line): reduce(line[0].series) for line in found}
+    return sorted(
+        found,
+        key=lambda line: (math.isnan(values[id(line)]), -values[id(line)] if falling else values[id(line)]),
+    )
 
 
 def _calculations(panel: Json) -> tuple[list[str], list[Any]]:
@@ -130,10 +149,16 @@ def _room(values: Sequence[float], field: Field, limits: Sequence[float]) -> tup
     for limit in limits:
         if low - near <= limit <= high + near:
             low, high = min(low, limit), max(high, limit)
+    soft = [field.custom.get(name) for name in ("axisSoftMin", "axisSoftMax")]
+    low, high = min([low, *_numbers(soft[:1])]), max([high, *_numbers(soft[1:])])
     fixed_low, fixed_high = field.limit("min"), field.limit("max")
     low, high = low if fixed_low is None else fixed_low, high if fixed_high is None else fixed_high
     pad = abs(high - low) * 0.06 or abs(high) * 0.1 or 0.5
     return low - pad if fixed_low is None else low, high + pad if fixed_high is None else high
+
+
+def _numbers(values: Iterable[object]) -> list[float]:
+    return [float(value) for value in values if isinstance(value, int | float)]
 
 
 def _limits(field: Field) -> list[tuple[float | None, str]]:
@@ -154,21 +179,28 @@ def _threshold_lines(field: Field, scale: units.Scale) -> list[tuple[dict[str, A
 
 
 def _shaded(regions: Sequence[Region], span: Span) -> list[dict[str, Any]]:
+    """Stretches as shades, with an edge where something was really wrong; a moment as a line."""
     return [
         {
-            "type": "rect",
+            "type": "line" if each.start == each.end else "rect",
             "yref": "paper",
-            "x0": region.start * 1000,
-            "x1": min(region.end, span.end) * 1000,
+            "x0": each.start * 1000,
+            "x1": min(each.end, span.end) * 1000,
             "y0": 0,
             "y1": 1,
-            "fillcolor": region.colour,
-            "opacity": 0.14,
-            "line": {"width": 0},
             "layer": "below",
+            **_look(each),
         }
-        for region in regions
+        for each in regions
+        if each.start <= span.end
     ]
+
+
+def _look(region: Region) -> dict[str, Any]:
+    if region.start == region.end:
+        return {"line": {"color": region.colour, "width": 1.5, "dash": "dot"}}
+    edge = {"color": region.colour, "width": 1, "dash": "dot"} if region.truth else {"width": 0}
+    return {"fillcolor": region.colour, "opacity": 0.2 if region.truth else 0.14, "line": edge}
 
 
 def _joined(points: list[Any], span: Span, across: object) -> tuple[dict[str, Any], list[Any]]:

@@ -11,9 +11,10 @@ from dashgen import variables
 from dashgen.boards import Board, Json, mapping, objects
 from dashgen.errors import UserError
 from dashgen.model import Bundle, Sensitivity
+from dashgen.preview import story
 from dashgen.preview.draw import Drawn, Surroundings, draw
 from dashgen.preview.fields import colour
-from dashgen.preview.figures import Region
+from dashgen.preview.figures import Region, Span
 from dashgen.preview.frames import legend
 from dashgen.preview.page import Mark, Page, Section, page
 from dashgen.prometheus import ExpressionError
@@ -28,15 +29,15 @@ MOST_POINTS = 960
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What is to be previewed: boards by slug (all when empty), at which tier, up to which moment of the recording.
+    """What is to be previewed: boards by slug (all when empty), at which tier, at which moment of the recording.
 
-    ``end`` is in seconds since the epoch; None stands for the end of the recording. ``commands`` are the lines with
-    which a reader makes the same page.
+    ``moment`` is in seconds since the epoch; None stands for the worst one, or for the end where nothing is ever wrong.
+    ``commands`` are the lines with which a reader makes the same page.
     """
 
     tier: Sensitivity
     boards: tuple[str, ...] = ()
-    end: float | None = None
+    moment: float | None = None
     commands: tuple[str, ...] = ()
 
 
@@ -67,33 +68,48 @@ def preview(
     when the recording is damaged or too large, when Prometheus refuses a rule, when a tool is missing, or when there is
     no such board.
     """
-    story, samples = read_story(folder), read_samples(folder)
+    return page(content(bundle, folder, wanted, panel_needs, progress))
+
+
+def content(
+    bundle: Bundle,
+    folder: Path,
+    wanted: Wanted,
+    panel_needs: PanelNeeds,
+    progress: Callable[[str], None] = lambda step: None,
+) -> Page:
+    """What ``preview`` puts on the page. Raises as it does."""
+    told, samples = read_story(folder), read_samples(folder)
     slugs = chosen(bundle, wanted.boards)
-    end = within(story, wanted.end, story.end.timestamp())
+    asked = within(told, wanted.moment, told.end.timestamp())
     try:
-        played = replay(bundle, story, samples, [wanted.tier])
+        played = replay(bundle, told, samples, [wanted.tier])
     except UserError as error:
         raise UserError(f"{folder}: {error}") from error
     progress("rules")
+    now = (story.worst(played.series) if wanted.moment is None else None) or asked
+    marks = (*story.regions(told), Region(now, now, story.FAULT, truth=True))
     anchors = {str(bundle.dashboards[slug].get("uid")): f"#board-{number}" for number, slug in enumerate(slugs)}
     sections = []
     with serve(played) as server:
         for slug in slugs:
             board = Board(bundle.dashboards[slug])
-            viewer = Viewer(server, story, played.interval, board, end, MOST_POINTS)
+            viewer = Viewer(server, told, played.interval, board, None, MOST_POINTS, now)
             needs = {title: metrics for (where, title), metrics in panel_needs.items() if where == slug}
-            sections.append(_section(board, viewer, needs, played.names, anchors))
+            sections.append(_section(board, viewer, needs, played.names, anchors, marks))
             progress(slug)
-    return page(
-        Page(
-            name=folder.resolve().name,
-            story=story,
-            tier=wanted.tier,
-            end=end,
-            alerts=tuple(played.result.alerts),
-            commands=wanted.commands,
-            sections=tuple(sections),
-        )
+    alerts = tuple(played.result.alerts)
+    span = Span(told.start.timestamp(), told.end.timestamp(), told.scrape_interval, 24)
+    return Page(
+        name=folder.resolve().name,
+        story=told,
+        tier=wanted.tier,
+        now=now,
+        situation=story.situation(told, alerts, now),
+        achieved=story.achieved(told, samples, span, marks),
+        alerts=alerts,
+        commands=wanted.commands,
+        sections=tuple(sections),
     )
 
 
@@ -103,9 +119,10 @@ def _section(
     needs: Mapping[str, Collection[str]],
     present: Collection[str],
     anchors: Mapping[str, str],
+    truths: tuple[Region, ...],
 ) -> Section:
     marks, regions, faults = _annotations(board, viewer)
-    around = Surroundings(viewer, regions, needs, present, anchors)
+    around = Surroundings(viewer, (*truths, *regions), needs, present, anchors)
     names = {str(each.get("name")): str(each.get("label") or each.get("name")) for each in board.variables}
     return Section(
         title=str(board.json.get("title") or board.json.get("uid") or "Dashboard"),

@@ -12,10 +12,12 @@ import hashlib
 import html
 import json
 import math
+import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.resources import files
+from itertools import groupby
 
 from markdown_it import MarkdownIt
 from plotly.offline import get_plotlyjs
@@ -24,6 +26,7 @@ from dashgen import __version__
 from dashgen.model import Sensitivity
 from dashgen.preview.draw import Body, Box, Drawn, Empty, Sheet, Tile, Words
 from dashgen.preview.figures import Entry, Figure
+from dashgen.preview.story import FAULT, Achieved
 from dashgen.prometheus import Firing
 from dashgen.recordings.format import Recording, Series, clock
 
@@ -57,12 +60,14 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """All that a preview says."""
+    """All that a preview says; ``now`` is the shown moment, and ``situation`` what was wrong and what fired then."""
 
     name: str
     story: Recording
     tier: Sensitivity
-    end: float
+    now: float
+    situation: tuple[str, str]
+    achieved: Achieved | None
     alerts: tuple[Firing, ...]
     commands: tuple[str, ...]
     sections: tuple[Section, ...]
@@ -74,32 +79,68 @@ def text(value: object) -> str:
 
 
 def data(value: object) -> str:
-    """JSON for a script element: nothing in it ends the element, and old JavaScript reads it too."""
-    dumped = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    for char in "<>&\u2028\u2029":
-        dumped = dumped.replace(char, f"\\u{ord(char):04x}")
-    return dumped
+    """The same value as JSON, which is not JavaScript and not HTML, whatever texts are in it."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def page(content: Page) -> str:
     """The whole file."""
-    scripts = [get_plotlyjs(), files("dashgen.preview").joinpath("page.js").read_text(encoding="utf-8")]
+    return _document(content, "\n".join(_body(content)), _figures(content))
+
+
+def board_alone(content: Page, section: Section) -> str:
+    """A page that has nothing but one board, for a picture of it."""
+    alone = replace(content, achieved=None, sections=(section,))
+    return _document(alone, _alone(alone), _figures(alone))
+
+
+def fingerprint(content: Page, section: Section) -> str:
+    """A checksum of what a page that has nothing but one board shows."""
+    alone = replace(content, achieved=None, sections=(section,))
+    return hashlib.sha256((_alone(alone) + data(_figures(alone))).encode()).hexdigest()
+
+
+def _alone(content: Page) -> str:
+    (section,) = content.sections
+    return "\n".join(['<main class="picture"><section>', *_section(section, 1, content), "</section></main>"])
+
+
+def _document(content: Page, body: str, figures: dict[str, object]) -> str:
+    # plotly.js is four fifths of a page; browsers unpack it, and the page's policy lets only this text of it run.
+    plotly, own = get_plotlyjs(), files("dashgen.preview").joinpath("page.js").read_text(encoding="utf-8")
     style = files("dashgen.preview").joinpath("page.css").read_text(encoding="utf-8")
-    hashes = " ".join(f"'sha256-{base64.b64encode(_sha(each)).decode()}'" for each in scripts)
+    hashes = " ".join(f"'sha256-{base64.b64encode(_sha(each)).decode()}'" for each in (plotly, own))
     policy = (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
-    body = "\n".join(_body(content))
     return (
         f'{MARK}<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
         f'<meta name="generator" content="dashgen {text(__version__)}">\n'
         f"<title>{text(content.name)}: dashgen preview</title>\n<style>\n{style}</style>\n</head>\n<body>\n{body}\n"
-        + "".join(f"<script>{each}</script>\n" for each in scripts)
-        + "</body>\n</html>\n"
+        f'<script type="text/plain" id="plotly">{packed(plotly)}</script>\n'
+        f'<script type="text/plain" id="figures">{packed(data(figures))}</script>\n<script>{own}</script>\n'
+        "</body>\n</html>\n"
     )
+
+
+def packed(plain: str) -> str:
+    """A text as the base64 of its zlib stream, which DecompressionStream calls deflate; nothing in it is HTML."""
+    return base64.b64encode(zlib.compress(plain.encode(), 9)).decode()
+
+
+def _figures(content: Page) -> dict[str, object]:
+    """What plotly draws, by the element that it is drawn into: panels are numbered from 1 on through all boards."""
+    panels = [panel for section in content.sections for panel in section.panels]
+    bodies = [content.achieved.figure if content.achieved else None, *(panel.body for panel in panels)]
+    return {
+        f"p{number}": {"data": body.data, "layout": body.layout}
+        for number, body in enumerate(bodies)
+        if isinstance(body, Figure)
+    }
 
 
 def _sha(script: str) -> bytes:
@@ -107,16 +148,20 @@ def _sha(script: str) -> bytes:
 
 
 def _body(content: Page) -> Iterator[str]:
-    yield from _head(content)
+    yield '<a class="skip" href="#board-0">To the boards</a>'
     links = (f'<a href="#board-{number}">{text(each.title)}</a>' for number, each in enumerate(content.sections))
-    yield f"<nav>{''.join(links)}</nav>"
+    theme = '<button type="button" id="theme" aria-pressed="false">Dark</button>'
+    yield f'<nav aria-label="Boards"><a href="#top">Recording</a>{"".join(links)}{theme}</nav>'
+    yield '<main id="top">'
+    yield from _head(content)
     yield "<noscript><p>The curves need JavaScript; tables and single values do not.</p></noscript>"
-    count = 0
+    count = 1
     for number, section in enumerate(content.sections):
-        yield f'<section id="board-{number}">'
-        yield from _section(section, count)
+        yield f'<section id="board-{number}" aria-label="{text(section.title)}">'
+        yield from _section(section, count, content)
         yield "</section>"
         count += len(section.panels)
+    yield "</main>"
 
 
 # What the recording is, what was wrong in it, and what fired.
@@ -135,8 +180,8 @@ def _head(content: Page) -> Iterator[str]:
         ("Source", f"{story.source} ({story.made_by})"),
         ("Recorded", f"{_day(story.start)} to {_day(story.end)} UTC, a scrape every {story.scrape_interval} s"),
     ]
-    until = datetime.fromtimestamp(content.end, UTC)
-    seen = f"as at {_day(until)} UTC; tables and single values show this moment, curves end there"
+    until = datetime.fromtimestamp(content.now, UTC)
+    seen = f"as at {_day(until)} UTC, the dotted line: tables and single values show this moment"
     facts += [
         ("Seen", seen + f", one point every {', '.join(map(str, steps))} s" if steps else seen),
         ("Alerts", f"sensitivity {content.tier.value}"),
@@ -148,9 +193,21 @@ def _head(content: Page) -> Iterator[str]:
         lines = text("\n".join(content.commands))
         yield f"<dt>Make it again</dt><dd><pre>{lines}</pre></dd>"
     yield "</dl>"
+    yield from _achieved(content.achieved)
     yield from _faults(story)
     yield from _alerts(content.alerts, story.end.timestamp())
     yield "</div>"
+
+
+def _achieved(achieved: Achieved | None) -> Iterator[str]:
+    if achieved is None:
+        return
+    readings = f": <b>{text(achieved.readings)}</b>" if achieved.readings else ""
+    yield f"<h3>What the job achieved{readings}</h3>"
+    yield f'<p class="chips">{text(achieved.name)}, as recorded; shaded is what was really wrong.</p>'
+    yield '<article class="panel alone">'
+    yield from _plot(achieved.figure, 0, f"Throughput of the job {achieved.readings}")
+    yield "</article>"
 
 
 def _faults(story: Recording) -> Iterator[str]:
@@ -163,7 +220,7 @@ def _faults(story: Recording) -> Iterator[str]:
             ", ".join(fault.transport),
             fault.suspect or "",
             " ".join(each for each in (fault.node, fault.gpu) if each),
-            "" if fault.throughput_loss is None else f"{fault.throughput_loss * 100:.1f} %",
+            "" if fault.throughput_loss is None else f"{fault.throughput_loss * 100:.1f}%",
         )
         for fault in story.faults
     ]
@@ -198,8 +255,12 @@ def _plain_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 _MOST_MARKS = 12
 
 
-def _section(section: Section, first: int) -> Iterator[str]:
+def _section(section: Section, first: int, content: Page) -> Iterator[str]:
     yield f'<h2>{text(section.title)}</h2><p class="chips">{text(section.description)}</p>'
+    wrong, firing = content.situation
+    moment = datetime.fromtimestamp(content.now, UTC)
+    said = f"{_swatch(FAULT)}really <b>{text(wrong)}</b> · <b>{text(firing)}</b>"
+    yield f'<p class="chips">At {moment:%H:%M:%S} UTC: {said}</p>'
     if section.choices:
         chosen = " · ".join(f"{text(name)}: <b>{text(value)}</b>" for name, value in section.choices)
         yield f'<p class="chips">{chosen}</p>'
@@ -210,18 +271,17 @@ def _section(section: Section, first: int) -> Iterator[str]:
         yield f'<p class="chips">and {len(section.marks) - _MOST_MARKS} further annotations, shaded in the graphs</p>'
     for fault in section.faults:
         yield f'<p class="notes">{text(fault)}</p>'
-    row, top, opened = None, 0, False
-    for number, panel in enumerate(section.panels, first):
-        if panel.row != row or not opened:
-            yield "</div>" if opened else ""
-            row, opened = panel.row, True
-            # The panels of a collapsed row overlap with what follows; here every row is open, on a grid of its own.
-            top = min((each.place[1] for each in section.panels if each.place and each.row == row), default=0)
-            note = " <small>(collapsed in Grafana)</small>" if row in section.collapsed else ""
-            yield f"<h3>{text(row)}{note}</h3>" if row else ""
-            yield '<div class="grid">'
-        yield from _panel(panel, number, top)
-    yield "</div>" if opened else ""
+    numbered = list(enumerate(section.panels, first))
+    for row, group in groupby(numbered, key=lambda pair: pair[1].row):
+        panels = list(group)
+        # The panels of a collapsed row overlap with what follows; here every row has a grid of its own.
+        top = min((each.place[1] for each in section.panels if each.place and each.row == row), default=0)
+        note = " <small>(collapsed in Grafana)</small>" if row in section.collapsed else ""
+        yield f"<details open><summary><h3>{text(row)}{note}</h3></summary>" if row else "<div>"
+        yield '<div class="grid">'
+        for number, panel in panels:
+            yield from _panel(panel, number, top)
+        yield "</div></details>" if row else "</div></div>"
 
 
 def _swatch(colour: str, dashed: bool = False) -> str:
@@ -233,22 +293,22 @@ def _panel(panel: Drawn, number: int, top: int) -> Iterator[str]:
     width, height = panel.size
     corner = f"{panel.place[1] - top + 1}/{panel.place[0] + 1}" if panel.place else "auto/auto"
     area = f"grid-area:{corner}/span {height}/span {width}"
-    kind = "panel low" if height < 6 else "panel"
+    kind = " ".join(["panel", *["low"] * (height < 6), *["wide"] * (width > 12)])
     yield f'<article class="{kind}" style="{area}" title="{text(panel.description)}"><h4>{text(panel.title)}</h4>'
     # A small panel has no room for the question; it is in the tooltip.
     yield f'<p class="question">{text(panel.description)}</p>' if panel.description and height > 4 else ""
-    yield from _content(panel.body, number)
+    yield from _content(panel.body, number, f"{panel.title}. {panel.description}")
     for note in panel.notes:
         yield f'<p class="notes">{text(note)}</p>'
     yield "</article>"
 
 
-def _content(body: Body, number: int) -> Iterator[str]:
+def _content(body: Body, number: int, label: str) -> Iterator[str]:
     match body:
         case Figure():
-            yield from _plot(body, number)
+            yield from _plot(body, number, label)
         case Sheet():
-            yield _sheet(body)
+            yield _sheet(body, label)
         case Words():
             yield f'<div class="words">{_words(body)}</div>'
         case Empty():
@@ -257,10 +317,8 @@ def _content(body: Body, number: int) -> Iterator[str]:
             yield f'<div class="tiles">{"".join(map(_tile, tiles))}</div>'
 
 
-def _plot(figure: Figure, number: int) -> Iterator[str]:
-    yield f'<div class="plot" id="p{number}"></div>'
-    drawn = data({"data": figure.data, "layout": figure.layout})
-    yield f'<script type="application/json" id="p{number}-data">{drawn}</script>'
+def _plot(figure: Figure, number: int, label: str) -> Iterator[str]:
+    yield f'<div class="plot" id="p{number}" role="img" aria-label="{text(label)}"></div>'
     if not figure.entries:
         return
     if not figure.traces:
@@ -273,20 +331,22 @@ def _plot(figure: Figure, number: int) -> Iterator[str]:
 
 
 def _entry(entry: Entry, place: int, figure: Figure) -> str:
-    trace = f' data-trace="{place}"' if place < figure.traces else ""
+    # A line of the legend is a switch, by mouse and by keyboard.
+    switch = 'tabindex="0" role="button" aria-pressed="true"'
+    trace = f' data-trace="{place}" {switch}' if place < figure.traces else ""
     values = "".join(f"<td>{text(each)}</td>" for each in entry.values)
     name = f'<td title="{text(entry.name)}">{_swatch(entry.colour, entry.dashed)}{text(entry.name)}</td>'
     return f"<tr{trace}>{name}{values}</tr>"
 
 
-def _sheet(sheet: Sheet) -> str:
+def _sheet(sheet: Sheet, label: str) -> str:
     numbers = [any(row[place].number for row in sheet.rows) for place in range(len(sheet.columns))]
     kinds = [' class="number"' if each else "" for each in numbers]
-    head = "".join(f"<th{kind}>{text(each)}</th>" for each, kind in zip(sheet.columns, kinds, strict=True))
+    head = "".join(f'<th scope="col"{kind}>{text(each)}</th>' for each, kind in zip(sheet.columns, kinds, strict=True))
     rows = "".join(
         f"<tr>{''.join(_box(box, kind) for box, kind in zip(row, kinds, strict=True))}</tr>" for row in sheet.rows
     )
-    return f'<div class="sheet"><table><tr>{head}</tr>{rows}</table></div>'
+    return f'<div class="sheet" tabindex="0"><table aria-label="{text(label)}"><tr>{head}</tr>{rows}</table></div>'
 
 
 def _box(box: Box, kind: str) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers as Grafana writes them: 0.12 in ``percentunit`` is 12 %, 40 in ``GBs`` is 40 GB/s."""
+"""Numbers as Grafana writes them: 0.12 in ``percentunit`` is 12%, 40 in ``GBs`` is 40 GB/s."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ def _binary(unit: str) -> Ladder:
 _COUNT: Ladder = ((1, ""), (1e3, " K"), (1e6, " Mil"), (1e9, " Bil"), (1e12, " Tri"))
 _TIME: Ladder = (
     *((1e-9, " ns"), (1e-6, " µs"), (1e-3, " ms"), (1.0, " s")),
-    *((60.0, " min"), (3600.0, " hours"), (86400.0, " days")),
+    *((60.0, " min"), (3600.0, " hour"), (86400.0, " day"), (604800.0, " week")),
 )
+_PLURAL = frozenset({" min", " hour", " day", " week"})
 _BYTES, _BYTE_RATE = _si("B", " kMGTP"), _si("B/s", " kMGTP")
 
 
 def _rate(unit: str) -> Ladder:
-    return tuple((size, f"{suffix.strip()} {unit}" if suffix else f" {unit}") for size, suffix in _COUNT)
+    return tuple((1000.0**place, f"{letter} {unit}") for place, letter in enumerate(("", "K", "M", "B", "T")))
 
 
 # Unit of Grafana -> what one of it is on the ladder, and the ladder.
@@ -46,8 +47,8 @@ _UNITS: dict[str, tuple[float, Ladder]] = {
     "none": (1, ((1, ""),)),
     "string": (1, ((1, ""),)),
     "short": (1, _COUNT),
-    "percent": (1, ((1, " %"),)),
-    "percentunit": (1, ((0.01, " %"),)),
+    "percent": (1, ((1, "%"),)),
+    "percentunit": (1, ((0.01, "%"),)),
     "s": (1, _TIME),
     "ms": (1e-3, _TIME),
     "µs": (1e-6, _TIME),
@@ -98,6 +99,9 @@ def scale(unit: str, largest: float) -> Scale:
         kind, _, text = unit.partition(":")
         return Scale(1, f" {text}") if kind == "suffix" else Scale(1, "", text)
     base, ladder = _UNITS.get(unit, (1.0, ((1.0, f" {unit}"),) if unit not in _WORDS else ((1.0, ""),)))
+    if ladder is _TIME and unit != "s":
+        # Grafana goes down from seconds alone: a minute of hours is 0.0167 hour.
+        ladder = tuple(each for each in _TIME if each[0] >= base)
     size = abs(largest) * base
     if size == 0 or not math.isfinite(size):
         step = next((each for each in ladder if each[0] == base), ladder[0])
@@ -112,13 +116,16 @@ def written(value: float, unit: str, decimals: int | None = None) -> str:
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
+        return "∞" if value > 0 else "-∞"
     if unit in _WORDS:
         return _WORDS[unit][value != 0]
     if unit == _MOMENT:
         return _moment(value)
     chosen = scale(unit, value)
-    return f"{chosen.prefix}{_digits(value * chosen.factor, decimals)}{chosen.suffix}"
+    number = value * chosen.factor
+    # Of its own unit Grafana writes no plural: 5 min of minutes, 5 mins of seconds.
+    plural = chosen.suffix in _PLURAL and chosen.factor != 1 and abs(number) > 1
+    return f"{chosen.prefix}{_digits(number, decimals)}{chosen.suffix}{'s' * plural}"
 
 
 def _moment(milliseconds: float) -> str:
@@ -130,13 +137,12 @@ def _moment(milliseconds: float) -> str:
 
 
 def _digits(value: float, decimals: int | None) -> str:
-    if decimals is not None:
-        return f"{value:.{max(0, decimals)}f}"
-    if value == 0:
-        return "0"
-    behind = max(0, 2 - math.floor(math.log10(abs(value))))
-    text = f"{value:.{min(behind, 12)}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    """Three digits, zeros among them, unless the number is whole; a half is rounded up, as browsers do."""
+    if decimals is None:
+        whole = value == int(value)
+        decimals = 0 if whole else min(12, max(0, 2 - math.floor(math.log10(abs(value)))))
+    size = 10.0 ** max(0, decimals)
+    return f"{math.floor(value * size + 0.5) / size + 0.0:.{max(0, decimals)}f}"
 
 
 def short(value: float) -> float | int | None:

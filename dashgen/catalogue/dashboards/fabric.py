@@ -7,7 +7,7 @@ variable, so that a fleet of thousands of ports costs no more than the ports of 
 
 from __future__ import annotations
 
-from dashgen.catalogue.dashboards.parts import JOB, JOBS, answers, threshold
+from dashgen.catalogue.dashboards.parts import FEW, JOB, JOBS, answers, threshold
 from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit, Variable
 
 NODE = Variable(name="node", label="<node_label>", series=f"{JOBS}{{<of_job>}}", title="Node", narrows=True)
@@ -24,9 +24,13 @@ _HERE = '<instance_label>=~"$target"'
 _PORT = "{{<node_label>}} {{device}} {{port}}"
 # Gives series of node_exporter the node's name, and keeps those of the job.
 _NAMED = f"* on (<instance>) group_left (<node>) group by (<instance>, <node>) ({JOBS}{{<of_job>}})"
-# A rate reaches over four scrapes: one point in as many dumps draws all of it, at a quarter of the cost.
-_POINTS = "<4 dumps>"
-_LINK_STATES = {1: ("down", "bad"), 2: ("initialising", "warn"), 3: ("armed", "warn"), 4: ("active", "ok")}
+_LINK_STATES = {
+    0: ("no data", "neutral"),
+    1: ("down", "bad"),
+    2: ("initialising", "warn"),
+    3: ("armed", "warn"),
+    4: ("active", "ok"),
+}
 
 
 def _exporter(
@@ -50,22 +54,7 @@ def _exporter(
             *also,
         ),
         companion=companion,
-        **{"width": 8, "height": 7, "interval": _POINTS, **more},  # type: ignore[arg-type]
-    )
-
-
-def _counter(
-    title: str, key: str, companion: str, question: str, bad: str, alert: str, sensitivity: Sensitivity
-) -> Panel:
-    """Events a second of one error counter, with the limit at which its alert fires."""
-    steps = ((None, "ok"), (threshold(alert, sensitivity), "warn")) if alert else ()
-    return _exporter(
-        title,
-        f"{question} Healthy: 0, or far below the limit. Bad: {bad}.",
-        companion,
-        (f"rate(<{key}>{{HERE}}[$__rate_interval])", _PORT),
-        steps=steps,
-        minimum=0.0,
+        **{"width": 8, "height": 7, "points": FEW, **more},  # type: ignore[arg-type]
     )
 
 
@@ -87,10 +76,11 @@ def _gpu(title: str, description: str, key: str, unit: Unit, *, relative: bool =
             ),
         ),
         companion="clock_events" if key == "clock_events" else "dcgm",
-        interval=_POINTS,
+        points=FEW,
         width=8,
         height=7,
-        minimum=0.0,
+        # A percent of the clock is a ripple on an axis that begins at zero.
+        minimum=None if relative else 0.0,
     )
 
 
@@ -107,11 +97,16 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                 panels=(
                     answers(
                         "node:fabric_suspect:ratio",
-                        title="Ports with errors while the network is slow",
-                        query='sort_desc(@{<node_label>=~"$node", <of_job>})',
+                        title="Ports that are suspect or down",
+                        question="Which port is down, or has rising errors while the job's network is slow?",
+                        query='@{<node_label>=~"$node", <of_job>}',
                         type="table",
                         instant=True,
-                        bad="a row: this node, device and port, and how many times over the published limit",
+                        also=(
+                            Query(expr='node:fabric_port_down:state{<node_label>=~"$node", <of_job>}', instant=True),
+                        ),
+                        healthy="no row",
+                        bad="a row: this node, device and port, how many times over the published limit, and the state of its link",
                         width=12,
                         height=6,
                         columns={
@@ -119,38 +114,71 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                             "device": "Device",
                             "port": "Port",
                             "counter": "Counter",
-                            "Value": "Times the limit",
+                            "Value #A": "Times the limit",
+                            "Value #B": "Link",
                         },
-                        no_value="no port is under suspicion",
+                        column_states={"Value #B": _LINK_STATES},
+                        order="-Times the limit",
+                        no_value="no port is down or under suspicion",
                         companion="infiniband",
                     ),
                     answers(
                         "node:fabric_errors:rate",
                         title="Error counters that rise",
-                        query='@{<node_label>=~"$node", <of_job>}',
+                        query='3600 * @{<node_label>=~"$node", <of_job>}',
                         legend="{{<node_label>}} {{device}} {{counter}}",
+                        read="The published limits: 120 symbol errors, 300 link recoveries an hour; 10 broken packets, 100 discards a second.",
                         bad="a line that begins with a degradation window of the job",
+                        unit=Unit.PER_HOUR,
                         width=12,
                         height=6,
                         minimum=0.0,
                         no_value="no counter rises",
                         companion="infiniband",
                     ),
+                    answers(
+                        "node:fabric_port_down:state",
+                        title="Link state by port",
+                        question="Which links went away, and when?",
+                        query='@{<node_label>=~"$node", <of_job>}',
+                        legend=_PORT,
+                        also=(
+                            Query(
+                                expr="4 * group(node:nccl_gpus:count{<of_job>})\n"
+                                "unless on () node:fabric_port_down:state{<of_job>}\n"
+                                "or on ()\n"
+                                "vector(0) unless on () last_over_time(node:nccl_gpus:count{<of_job>}[$__range] @ end())",
+                                legend="all links that were in use",
+                            ),
+                        ),
+                        type="state-timeline",
+                        unit=Unit.NONE,
+                        read="A port has a line for as long as its link is away; one that nobody ever used has none.",
+                        healthy="one line: all that were in use are active",
+                        bad="a bar that is down or initialising, however short",
+                        states=_LINK_STATES,
+                        width=12,
+                        height=6,
+                        companion="infiniband",
+                    ),
+                    _exporter(
+                        "Link losses by port",
+                        "How often did links go down, or train themselves again, at each point? Healthy: 0. Bad: any loss "
+                        "while a job runs, and more than a few recoveries: cable, transceiver, adapter.",
+                        "infiniband",
+                        ("increase(<ib_link_downed>{HERE}[$__rate_interval])", f"{_PORT} down"),
+                        ("increase(<ib_link_recoveries>{HERE}[$__rate_interval])", f"{_PORT} recovered"),
+                        unit=Unit.COUNT,
+                        minimum=0.0,
+                        width=12,
+                        height=6,
+                    ),
                 ),
             ),
             Row(
                 title="InfiniBand and RoCE ports (node_exporter, infiniband)",
+                collapsed=True,
                 panels=(
-                    _exporter(
-                        "Link state by port",
-                        "Is every link active? Healthy: active, from one side to the other. Bad: down or initialising; a port "
-                        "that nobody uses is down for ever and does not count.",
-                        "infiniband",
-                        ("<ib_state>{HERE}", _PORT),
-                        unit=Unit.COUNT,
-                        type="state-timeline",
-                        states=_LINK_STATES,
-                    ),
                     _exporter(
                         "Traffic by port",
                         "How much do the ports send (up) and receive (down)? Healthy: alike on all ports of a job. Bad: one port "
@@ -160,53 +188,13 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         ("-rate(<ib_received>{HERE}[$__rate_interval])", f"{_PORT} received"),
                         unit=Unit.BYTES_PER_SECOND,
                     ),
-                    _counter(
-                        "Packets discarded by port",
-                        "ib_discards",
-                        "infiniband",
-                        "How many packets could the ports not send (PortXmitDiscards)?",
-                        "one node alone is that node or its far port, many nodes at once are congestion",
-                        "NcclFabricDiscards",
-                        sensitivity,
-                    ),
-                    _counter(
-                        "Symbol errors by port",
-                        "ib_symbol_errors",
-                        "infiniband",
-                        "How clean is the signal (SymbolErrors)?",
-                        "more than 120 an hour, 0.03 a second: cable or transceiver",
-                        "",
-                        sensitivity,
-                    ),
-                    _counter(
-                        "Broken packets received by port",
-                        "ib_receive_errors",
-                        "infiniband",
-                        "How many packets arrive with errors (PortRcvErrors)?",
-                        "look at the port at the far end",
-                        "NcclFabricReceiveErrors",
-                        sensitivity,
-                    ),
                     _exporter(
-                        "Link losses by port",
-                        "How often did links go down, or train themselves again, at each point? Healthy: 0. Bad: any loss "
-                        "while a job runs, and more than a few recoveries: cable, transceiver, adapter.",
-                        "infiniband",
-                        ("increase(<ib_link_downed>{HERE}[$__rate_interval])", f"{_PORT} down"),
-                        ("increase(<ib_link_recoveries>{HERE}[$__rate_interval])", f"{_PORT} recovered"),
-                        ("increase(<ib_integrity_errors>{HERE}[$__rate_interval])", f"{_PORT} integrity"),
-                        ("increase(<ib_buffer_overruns>{HERE}[$__rate_interval])", f"{_PORT} overrun"),
-                        unit=Unit.COUNT,
-                        minimum=0.0,
-                    ),
-                    _counter(
                         "Waiting for credit by port",
-                        "ib_wait",
+                        "How long do ports have data and may not send it (PortXmitWait, in ticks a second)? Healthy: 0, or alike on all "
+                        "ports. Bad: there is no published limit: a port that waits more than its neighbours sends into congestion.",
                         "infiniband",
-                        "How long do ports have data and may not send it (PortXmitWait, in ticks a second)?",
-                        "there is no published limit: a port that waits more than its neighbours sends into congestion",
-                        "",
-                        sensitivity,
+                        ("rate(<ib_wait>{HERE}[$__rate_interval])", _PORT),
+                        minimum=0.0,
                     ),
                 ),
             ),
@@ -254,8 +242,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         "on eight.",
                         "host_network",
                         ('<net_mtu>{device=~"<net_devices>", HERE}', "{{<node_label>}} {{device}}"),
-                        unit=Unit.BYTES,
-                        minimum=0.0,
+                        unit=Unit.NONE,
                         also=(
                             Query(
                                 expr='node:network_mtu_odd:bytes{<node_label>=~"$node", <of_job>}',

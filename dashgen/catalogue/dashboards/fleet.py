@@ -3,46 +3,89 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
 from dashgen.catalogue.dashboards.parts import (
     FLEET,
     LINE_TO_JOB,
-    STATES,
     TO_JOB,
-    VERDICT,
-    WHAT,
     answers,
     count,
+    link,
     number,
+    says,
+    steps,
+)
+from dashgen.catalogue.dashboards.verdicts import (
+    STATES,
+    TOLD,
+    TOLD_STATES,
+    VERDICT,
+    WHAT,
+    WORDS,
+    lasts,
+    or_nobody,
+    sentence,
     since,
     state,
-    steps,
+    verdict,
 )
 from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit
 
-_FIRING = 'ALERTS{alertname=~"Nccl.+", alertstate="firing", severity!="info", <in_cluster>}'
-_JOBS = f"{VERDICT}{{<in_cluster>}}"
-_HURT = f'{VERDICT}{{state=~"degraded|stalled", <in_cluster>}}'
+_HERE = "<in_cluster>"
+_FIRING = f'ALERTS{{alertname=~"Nccl.+", alertstate="firing", severity!="info", {_HERE}}}'
+_JOBS = verdict(_HERE)
+_HURT = f'{VERDICT}{{state=~"degraded|stalled", {_HERE}}}'
+_TOLD_ONES = f'{VERDICT}{{state=~"{TOLD_STATES}", {_HERE}}}'
+_LOSS = f"max by (<job>) (job:training_throughput_loss:ratio{{{_HERE}}})"
+# A job that pauses for a checkpoint does no work either: what is lost is told beside a verdict.
+_TOLD = f'and on (<job>) {VERDICT}{{state=~"degraded|recovering", {_HERE}}}'
 # The last verdict against each job within half an hour of the shown time.
 _LAST = f"topk by (<job>) (1, max_over_time(timestamp({_HURT})[<60 dumps>:<1 dumps>]))"
 # A whole transport, not one of its paths.
 _WHOLE = 'suspect=~"network|nvlink", <node_label>="", <gpu_label>="", <in_cluster>'
+# A row of the table of alerts leads to what to do about it.
+_ABOUT = {
+    "Runbook": "<runbook>",
+    "Silence it": "/alerting/silence/new?matcher=alertname%3D${__data.fields.alertname}"
+    "&matcher=<job_label>%3D${__data.fields.<job_label>}",
+    **TO_JOB,
+    "Fabric and GPUs of the node": link(
+        "fabric", job="${__data.fields.<job_label>}", node="${__data.fields.<node_label>}"
+    ),
+}
 
 
 def _in(word: str) -> str:
     """How many jobs are in a state."""
-    return f'count({VERDICT}{{state="{word}", <in_cluster>}})'
+    return f"count({verdict(_HERE, state=word)})"
 
 
 def _now(sensitivity: Sensitivity) -> Row:
     return Row(
-        title="Now",
+        title="Verdict",
         panels=(
+            says(
+                "Verdict now",
+                "Is any job hurt, since when, by what, and at what price? One sentence for each of the three jobs that are hurt "
+                "worst. Healthy: no job is hurt. Bad: a sentence that names a job; or no data, then nobody watches.",
+                f"topk(3, {sentence(_HERE, TOLD, named=True)})",
+                # Only where nobody is hurt.
+                f'0 * label_replace(count_values("jobs", count({_JOBS})), "says", "No job is hurt; jobs that report: $1", '
+                f'"jobs", "(.+)")\nunless on () {_TOLD_ONES}',
+                no_value="No data: no job reports, so nobody can say how the fleet is",
+            ),
             number(
                 "Jobs reporting",
                 f"count({_JOBS})",
                 "How many jobs does Inspector report? Healthy: the number of running jobs with Inspector. Bad: fewer than "
                 "the scheduler runs, or no data at all: then nobody watches.",
-                width=3,
+                # Nobody who reports is a warning: without them every other panel is silent.
+                steps=((None, "warn"), (1, "info")),
+                no_value="none",
+                **_TILE,
             ),
             count(
                 "Degraded",
@@ -50,7 +93,7 @@ def _now(sensitivity: Sensitivity) -> Row:
                 "How many jobs are slowed down by their communication? Healthy: 0. Bad: 1 is a job to look at, many at once "
                 "point to the fabric.",
                 of=_JOBS,
-                width=3,
+                **_TILE,
             ),
             count(
                 "Stalled",
@@ -58,7 +101,7 @@ def _now(sensitivity: Sensitivity) -> Row:
                 "How many jobs have stopped communicating although they seem to live? Healthy: 0. Bad: 1 or more; PyTorch "
                 "kills a hung job after eight to ten minutes.",
                 of=_JOBS,
-                width=3,
+                **_TILE,
             ),
             count(
                 "Recovering",
@@ -67,7 +110,7 @@ def _now(sensitivity: Sensitivity) -> Row:
                 "has a fault that comes and goes.",
                 of=_JOBS,
                 role="warn",
-                width=3,
+                **_TILE,
             ),
             count(
                 "Gone",
@@ -75,7 +118,7 @@ def _now(sensitivity: Sensitivity) -> Row:
                 "How many jobs have ended and left their files behind? Healthy: 0. Bad: clean up in the scheduler's epilog.",
                 of=_JOBS,
                 role="warn",
-                width=3,
+                **_TILE,
             ),
             count(
                 "Unknown",
@@ -84,84 +127,48 @@ def _now(sensitivity: Sensitivity) -> Row:
                 "older jobs; their telemetry is frozen, or they have no messages from 1 MB on.",
                 of=_JOBS,
                 role="warn",
-                width=3,
+                **_TILE,
             ),
             count(
                 "GPUs of hurt jobs",
-                f"sum({FLEET}{{<in_cluster>}} and on (<job>) {_HURT})",
+                f"sum({FLEET}{{{_HERE}}} and on (<job>) {_HURT})",
                 "How many GPUs belong to jobs that are degraded or stalled? Healthy: 0. Bad: the number is what the incident "
                 "costs.",
                 of=_JOBS,
-                width=3,
+                **_TILE,
             ),
             count(
                 "Alerts firing",
                 f"count({_FIRING})",
                 "How many alerts of this pack that want a human fire now? Healthy: 0. Bad: see the table of alerts below.",
                 of=_JOBS,
-                width=3,
+                **_TILE,
             ),
-            Panel(
-                title="Hurt jobs, worst first",
-                description="Which jobs are degraded or stalled, or were within the last half hour, and who is the suspect? "
-                "The depth is how much slower the suspect makes communication. A job that is hurt no more has its present "
-                "state, its last suspect and no depth. Healthy: no row. Bad: any row; one with a throughput loss pays for "
-                "it. Click the job to open it.",
-                type="table",
-                unit=Unit.RATIO,
-                queries=(
-                    Query(
-                        expr=f"{_HURT}\n"
-                        "or on (<job>)\n"
-                        f"0 * topk by (<job>) (1, timestamp({_JOBS}))\n"
-                        f"+ on (<job>) group_left (suspect, transport, <node>, <gpu>) 0 * {_LAST}",
-                        instant=True,
-                    ),
-                    Query(expr=f"{since('<in_cluster>')} and on (<job>) {_HURT}", instant=True),
-                    Query(
-                        expr="max by (<job>) (job:training_throughput_loss:ratio{<in_cluster>})\n"
-                        f"and on (<job>) ({_HURT} or {_LAST})",
-                        instant=True,
-                    ),
-                    Query(
-                        expr=f"{FLEET}{{<in_cluster>}}\nand on (<job>) ({_HURT} or {_LAST})",
-                        instant=True,
-                    ),
-                ),
-                columns={
-                    "<job_label>": "Job",
-                    **WHAT,
-                    "Value #A": "Depth",
-                    "Value #B": "Since",
-                    "Value #C": "Throughput lost",
-                    "Value #D": "GPUs",
-                },
-                column_units={"Value #A": Unit.RATIO, "Value #B": Unit.TIMESTAMP, "Value #D": Unit.COUNT},
-                order="-Depth",
-                steps=steps("NcclJobDegraded", sensitivity),
-                links=TO_JOB,
-                no_value="no job is hurt",
-                width=14,
-                height=8,
-            ),
+            _hurt(sensitivity),
             answers(
                 VERDICT,
                 title="State and cause by job",
                 question="When was which job hurt, and by what?",
                 # Only jobs that were hurt within the shown time: a thousand healthy lines show nothing.
-                query=f"max by (<job>) (\n{state('<in_cluster>')}\n)\n"
-                f"and on (<job>) count_over_time({_HURT}[$__range] @ end())",
+                query=or_nobody(
+                    f"max by (<job>) (\n{state(_HERE)}\n)\n"
+                    f"and on (<job>) count_over_time({_TOLD_ONES}[$__range] @ end())\n"
+                    f"or\nlabel_replace(0 * group({_JOBS}) unless on () count_over_time({_TOLD_ONES}[$__range] @ end()), "
+                    '"<job_label>", "no job was hurt", "", "")',
+                    _HERE,
+                    "<job_label>",
+                    "no job reports",
+                ),
                 legend="{{<job_label>}}",
                 type="state-timeline",
-                unit=Unit.COUNT,
+                unit=Unit.NONE,
                 read="A degraded job shows its suspect.",
-                healthy="no line: only jobs that were degraded or stalled in the shown time have one",
+                healthy="one line that says so: only jobs that were hurt or went away in the shown time have one of their own",
                 bad="a long bar is a job that is slow, bars of one colour that start together are a shared cause",
                 states=STATES,
-                width=10,
+                width=8,
                 height=8,
                 links=LINE_TO_JOB,
-                no_value="no job was hurt",
             ),
             answers(
                 "job:nccl_suspect:depth",
@@ -169,6 +176,8 @@ def _now(sensitivity: Sensitivity) -> Row:
                 question="What share of its usual bandwidth does each transport reach across the fleet?",
                 query=f"1 - quantile by (transport) (0.5, @{{{_WHOLE}}})",
                 legend="{{transport}} median job",
+                lowest_first=True,
+                height=7,
                 also=(
                     Query(
                         expr=f"1 - max by (transport) (job:nccl_suspect:depth{{{_WHOLE}}})",
@@ -190,6 +199,7 @@ def _now(sensitivity: Sensitivity) -> Row:
                 steps=steps("NcclJobDegraded", sensitivity),
                 companion="",
                 width=8,
+                height=7,
                 links=LINE_TO_JOB,
             ),
             Panel(
@@ -207,11 +217,76 @@ def _now(sensitivity: Sensitivity) -> Row:
                     "<node_label>": "Node",
                     "<gpu_label>": "GPU",
                 },
-                links=TO_JOB,
+                links=_ABOUT,
+                words=WORDS,
                 no_value="no alert fires",
                 width=8,
+                height=7,
             ),
         ),
+    )
+
+
+_TILE: Mapping[str, Any] = MappingProxyType({"width": 3, "height": 3})
+
+
+def _hurt(sensitivity: Sensitivity) -> Panel:
+    recent = f"({_HURT} or {_LAST})"
+    return Panel(
+        title="Hurt jobs, worst first",
+        description="Which jobs are degraded or stalled, or were within the last half hour, who is the suspect, and what does it "
+        "cost? The depth is how much slower the suspect makes communication, or how late it is; the peak is the deepest in the shown "
+        "time; GPU time is what the job's GPUs have lost since then. A job that is hurt no more has its present state, its last "
+        "suspect and no depth. Healthy: no row. Bad: any row; one with a throughput loss pays for it. Click the job to open it.",
+        type="table",
+        unit=Unit.RATIO,
+        queries=(
+            Query(
+                expr=f"{_HURT}\n"
+                "or on (<job>)\n"
+                f"0 * topk by (<job>) (1, timestamp({_JOBS}))\n"
+                f"+ on (<job>) group_left (suspect, transport, <node>, <gpu>) 0 * {_LAST}",
+                instant=True,
+            ),
+            Query(expr=f"{since(_HERE)} and on (<job>) {_HURT}", instant=True),
+            Query(expr=f"{lasts(_HERE)} and on (<job>) {_HURT}", instant=True),
+            Query(expr=f"{_LOSS}\nand on (<job>) {recent}\n{_TOLD}", instant=True),
+            Query(
+                # A job that stands still loses everything.
+                expr=f"({lasts(_HERE)}) / 3600\n"
+                f"* on (<job>) ({verdict(_HERE, state='stalled')} ^ 0 or on (<job>) {_LOSS} > 0)\n"
+                f"* on (<job>) {FLEET}{{{_HERE}}}",
+                instant=True,
+            ),
+            Query(expr=f"max by (<job>) (max_over_time({_HURT}[$__range]))\nand on (<job>) {recent}", instant=True),
+            Query(expr=f"{FLEET}{{{_HERE}}}\nand on (<job>) {recent}", instant=True),
+        ),
+        columns={
+            "<job_label>": "Job",
+            **WHAT,
+            "Value #B": "Since",
+            "Value #C": "For",
+            "Value #A": "Depth",
+            "Value #D": "Throughput lost",
+            "Value #E": "GPU time lost",
+            "Value #F": "Peak",
+            "Value #G": "GPUs",
+        },
+        column_units={
+            "Value #A": Unit.RATIO,
+            "Value #B": Unit.TIMESTAMP,
+            "Value #C": Unit.SECONDS,
+            "Value #E": Unit.HOURS,
+            "Value #F": Unit.RATIO,
+            "Value #G": Unit.COUNT,
+        },
+        order="-Depth",
+        steps=steps("NcclJobDegraded", sensitivity),
+        links=TO_JOB,
+        words=WORDS,
+        no_value="no job is hurt",
+        width=16,
+        height=8,
     )
 
 
@@ -238,9 +313,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         also=(
                             Query(expr=f"{FLEET}{{<in_cluster>}}", instant=True),
                             Query(expr="count by (<job>) (node:nccl_gpus:count{<in_cluster>})", instant=True),
-                            Query(
-                                expr="max by (<job>) (job:training_throughput_loss:ratio{<in_cluster>})", instant=True
-                            ),
+                            Query(expr=f"{_LOSS}\n{_TOLD}", instant=True),
                             Query(expr="job:nccl_dump_age:seconds{<in_cluster>}", instant=True),
                         ),
                         healthy="every running job has a row, and its state is healthy",
@@ -261,6 +334,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         },
                         order="-Depth",
                         links=TO_JOB,
+                        words=WORDS,
                         width=24,
                         height=10,
                     ),
@@ -279,18 +353,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         read="The twenty worst of each moment.",
                         healthy="around zero",
                         bad="a step up that stays is a degradation, ripples around zero are noise",
-                        width=8,
-                        links=LINE_TO_JOB,
-                    ),
-                    answers(
-                        "job:nccl_busbw:max",
-                        title="Bandwidth by job and transport",
-                        query='max by (<job>, transport) (@{size_class!="small", <in_cluster>})',
-                        legend="{{transport}} {{<job_label>}}",
-                        read="The best collective from 1 MB on.",
-                        bad="a step down shared by several jobs is the fabric",
-                        minimum=0.0,
-                        width=8,
+                        width=12,
                         links=LINE_TO_JOB,
                     ),
                     answers(
@@ -301,7 +364,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         read="The twenty quietest of each moment.",
                         bad="a line that climbs past three minutes is a job that hangs, checkpoints or was killed",
                         minimum=0.0,
-                        width=8,
+                        width=12,
                         links=LINE_TO_JOB,
                     ),
                 ),

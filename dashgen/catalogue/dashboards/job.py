@@ -3,27 +3,32 @@
 
 from __future__ import annotations
 
+from dashgen.catalogue.dashboards.job_details import CHOSEN, DETAILS
 from dashgen.catalogue.dashboards.parts import (
     COLLECTIVE,
     FEW,
-    FEWER,
+    FRESH,
     JOB,
     PATH,
-    STATES,
-    SUSPECT,
     TRANSPORT,
-    VERDICT,
-    WHAT,
     answers,
-    described,
     link,
     named,
-    number,
-    since,
-    state,
+    says,
     steps,
     throughput,
     worst,
+)
+from dashgen.catalogue.dashboards.verdicts import (
+    STATES,
+    VERDICT,
+    WHAT,
+    WORDS,
+    lasts,
+    or_nobody,
+    sentence,
+    since,
+    state,
 )
 from dashgen.catalogue.transport import CLASSES
 from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit
@@ -33,36 +38,46 @@ _WHERE = {
     "network": "across domains, one rank per node (network)",
     "mixed": "across domains, several ranks per node (mixed)",
 }
-_CHOSEN = 'transport=~"$transport", collective=~"$collective", <of_job>'
 
 
-def _by_class(name: str, what: str, transport: str, bad: str, expected: str = "") -> Panel:
+# What a path must have lost for a line of its own: the least that makes it a suspect.
+_SLOW = 0.12
+
+
+def _by_class(name: str, what: str, transport: str, bad: str, expected: str = "", read: str = "") -> Panel:
     """Title and query come from the same transport, so that one cannot say what the other does not show.
 
     The usual line is the median of the healthy moments of the last six hours, read once for the whole graph.
     """
-    series = f'{name}{{transport="{transport}", {_CHOSEN}}}'
+    series = f'{name}{{transport="{transport}", {CHOSEN}}}'
     hurt = f'{VERDICT}{{state!~"healthy|unknown", <of_job>}}'
     usual = Query(
         expr=f"quantile_over_time(0.5,\n  ({series} unless on (<job>) {hurt})[6h:<4 dumps>] @ end()\n)",
         legend="usual {{collective}} {{size_class}}",
     )
     accepted = Query(
-        expr=f'{expected}{{transport="{transport}", {_CHOSEN}}}',
+        expr=f'{expected}{{transport="{transport}", {CHOSEN}}}',
         legend="expected {{collective}} {{size_class}}",
         companion="acceptance",
+    )
+    # The best of all paths hides the one that is slow.
+    drop = f'peer:nccl_busbw_drop:ratio{{transport="{transport}", <of_job>}}'
+    slowest = Query(
+        expr=f"({series}\n{FRESH})\n* on (<job>) group_left ()\n(\n  1 - max by (<job>) ({drop})\n"
+        f"  and on (<job>) max by (<job>) (max_over_time({drop}[$__range] @ end())) > {_SLOW}\n)",
+        legend="slowest path {{collective}} {{size_class}}",
     )
     return answers(
         name,
         title=f"{what} {_WHERE[transport]}",
-        query=series,
+        query=f"{series}\n{FRESH}",
         legend="{{collective}} {{size_class}}",
-        read="Dashed is what this job is used to, and what acceptance promised where that is known.",
+        read=f"Dashed is what this job is used to, and what acceptance promised where that is known. {read}".strip(),
         bad=bad,
-        # Nothing accepted is known to be shown beside mixed communicators.
-        also=(usual, *([accepted] if expected and transport != "mixed" else [])),
+        also=(usual, *([slowest, accepted] if expected else [])),
         width=8,
         minimum=0.0,
+        lowest_first=bool(expected),
         no_value="the job has no such communicators",
     )
 
@@ -71,53 +86,83 @@ def _verdict(sensitivity: Sensitivity) -> Row:
     return Row(
         title="Verdict",
         panels=(
+            says(
+                "Verdict now",
+                "How is the job, since when, by whose fault, and at what price? The sentence is the verdict that alerts fire on. "
+                "Healthy: it says so. Bad: it names a suspect, and what is untouched; or no data, then nobody watches.",
+                sentence("<of_job>"),
+                no_value="No data: the job does not report, or has long ended",
+            ),
             answers(
                 VERDICT,
-                title="Verdict now",
+                title="Verdict in figures",
                 query="@{<of_job>}",
                 type="table",
                 instant=True,
                 also=(
                     Query(expr=since("<of_job>"), instant=True),
-                    Query(expr="max by (<job>) (job:training_throughput_loss:ratio{<of_job>})", instant=True),
+                    Query(expr=lasts("<of_job>"), instant=True),
+                    Query(
+                        # A job that pauses for a checkpoint does no work either: what is lost is told beside a verdict.
+                        expr="max by (<job>) (job:training_throughput_loss:ratio{<of_job>})\n"
+                        f'and on (<job>) {VERDICT}{{state=~"degraded|recovering", <of_job>}}',
+                        instant=True,
+                    ),
+                    Query(
+                        expr=f'max by (<job>) (max_over_time({VERDICT}{{state=~"degraded|stalled", <of_job>}}[$__range]))\n'
+                        f"and on (<job>) {VERDICT}{{<of_job>}}",
+                        instant=True,
+                    ),
                 ),
+                read="The depth is how much slower the suspect makes communication, or how late it is; the peak is the deepest in "
+                "the shown time.",
                 healthy="state healthy, no suspect",
                 bad="a suspect. Straggler: open the rank outliers; network or nvlink: open the fabric. Stalled: collect "
                 "stacks before the watchdog ends the job",
                 width=24,
-                height=4,
+                height=3,
                 columns={
                     "<job_label>": "Job",
                     **WHAT,
-                    "Value #A": "Depth",
                     "Value #B": "Since",
-                    "Value #C": "Throughput lost",
+                    "Value #C": "For",
+                    "Value #A": "Depth",
+                    "Value #D": "Throughput lost",
+                    "Value #E": "Peak",
                 },
-                column_units={"Value #A": Unit.RATIO, "Value #B": Unit.TIMESTAMP},
+                column_units={
+                    "Value #A": Unit.RATIO,
+                    "Value #B": Unit.TIMESTAMP,
+                    "Value #C": Unit.SECONDS,
+                    "Value #E": Unit.RATIO,
+                },
                 steps=steps("NcclJobDegraded", sensitivity),
                 links={
                     "Who is late": link("outliers", job="${job}"),
                     "Fabric and GPUs of its nodes": link("fabric", job="${job}"),
                     "Send and Recv": link("p2p", job="${job}"),
                 },
+                words=WORDS,
                 no_value="the job does not report",
             ),
             answers(
                 VERDICT,
                 title="State and cause",
                 question="When was the job in which state, and who was the suspect?",
-                query=f"max by (<job>) (\n{state('<of_job>')}\n)",
+                query=or_nobody(f"max by (<job>) (\n{state('<of_job>')}\n)", "<of_job>", "<job_label>", "$job"),
                 legend="job",
-                also=(Query(expr=named(state("<of_job>", "network nvlink straggler"), *SUSPECT), legend="{{who}}"),),
+                also=(
+                    Query(expr=named(state("<of_job>", "network NVLink late"), *PATH), legend="{{suspect}} {{who}}"),
+                ),
                 type="state-timeline",
-                unit=Unit.COUNT,
+                unit=Unit.NONE,
                 read="The first line is the job; each suspect has a line of its own for as long as it was blamed.",
                 states=STATES,
                 healthy="one line, healthy from end to end",
-                bad="network alone is the fabric, nvlink a link inside a node, a straggler one late GPU or node; stalled is "
+                bad="network alone is the fabric, nvlink a link inside a node, a straggler one late GPU or node; hung is "
                 "a job that stands still",
                 width=24,
-                height=7,
+                height=6,
             ),
             answers(
                 "peer:nccl_busbw_drop:ratio",
@@ -134,6 +179,7 @@ def _verdict(sensitivity: Sensitivity) -> Row:
                 "eight worst of each transport in the shown time.",
                 bad="all paths of a transport step up together: the network; one of them alone: that node or rail",
                 width=8,
+                points=FEW,
             ),
             answers(
                 "gpu:nccl_lateness_excess:ratio",
@@ -143,197 +189,15 @@ def _verdict(sensitivity: Sensitivity) -> Row:
                 read="The part of their waiting time that the others spend on this GPU; bigger is later. Drawn are the eight "
                 "latest of the shown time.",
                 bad="one line far above the others: everybody waits for that GPU; those of one node together: the node",
+                # Who is early is of no interest, and neither is what is still being learned.
+                minimum=-0.1,
                 width=8,
-                interval=FEWER,
+                points=FEW,
                 no_value="no GPU can be judged",
             ),
             throughput("a step below the usual line at the time of a verdict; evidence says what is measured", width=8),
         ),
     )
-
-
-_EVIDENCE = Row(
-    title="Evidence and life",
-    collapsed=True,
-    panels=(
-        answers(
-            "job:nccl_suspect:score",
-            title="Evidence against each suspect",
-            query=named(worst("<of_job>"), *SUSPECT),
-            legend="{{who}}",
-            read="The eight strongest of the shown time. From 1 on a suspect can become the verdict; below a half it is dropped.",
-            bad="a line above 1: the highest that no other one explains is the verdict",
-            steps=((None, "ok"), (1, "bad")),
-            width=8,
-        ),
-        answers(
-            "job:nccl_suspect:depth",
-            title="Depth of each suspect",
-            query=named(worst("<of_job>"), *SUSPECT),
-            legend="{{who}}",
-            read="The eight deepest of the shown time.",
-            bad="a line that steps up and stays; the verdict's depth is that of its suspect",
-            width=8,
-        ),
-        answers(
-            "job:nccl_quiet:seconds",
-            title="Time since the last dump",
-            question="How long has the job been quiet, and what do its processes do?",
-            query="job:nccl_dump_age:seconds{<of_job>}",
-            legend="last dump",
-            also=(Query(expr="job:nccl_quiet:seconds{<of_job>}", legend="quiet, {{evidence}}"),),
-            bad="a straight climb past the usual pauses: the job hangs or was killed; evidence says what its GPUs do",
-            minimum=0.0,
-            width=8,
-        ),
-    ),
-)
-
-_SIZES = Row(
-    title="Sizes and algorithms",
-    collapsed=True,
-    panels=(
-        answers(
-            "job:nccl_busbw:max",
-            title="Bandwidth by size class, now",
-            query=f"max by (transport, size_class) (@{{{_CHOSEN}}})",
-            legend="{{transport}} {{size_class}}",
-            instant=True,
-            type="bargauge",
-            read="Small is below 1 MB, large from 64 MB on; large messages come closest to the link's speed.",
-            healthy="large above medium above small",
-            bad="large near medium: the path is slow, or messages are too small for it",
-            width=8,
-            minimum=0.0,
-        ),
-        Panel(
-            title="Algorithm and protocol mix",
-            description=described(
-                "Which algorithms and protocols does NCCL choose?",
-                "Each line counts the kinds of collectives that use one.",
-                "constant",
-                "a change at the moment the job became slow, most often a forced NCCL_ALGO or NCCL_PROTO",
-            ),
-            type="timeseries",
-            unit=Unit.COUNT,
-            queries=(
-                Query(
-                    expr="count by (collective, algo_proto) (\n"
-                    '  group by (<job>, <peer>) (peer:nccl_busbw:best{collective=~"$collective", <of_job>})\n)',
-                    legend="{{collective}} {{algo_proto}}",
-                ),
-                Query(
-                    expr='job:nccl_algorithm_changed:count{collective=~"$collective", <of_job>}',
-                    legend="just changed: {{collective}} to {{algo_proto}}",
-                ),
-            ),
-            minimum=0.0,
-            interval=FEW,
-            width=16,
-        ),
-        answers(
-            "peer:nccl_busbw:best",
-            title="Best bandwidth by message size",
-            query="max by (collective, message_size, algo_proto, nranks, n_nodes) (\n"
-            '  @{collective=~"$collective", <of_job>}\n)',
-            legend="{{collective}} {{message_size}} {{algo_proto}} {{nranks}}/{{n_nodes}}",
-            read="The fastest path of each.",
-            interval=FEW,
-            bad="one size that falls alone is a change of the work, all sizes together the path",
-            minimum=0.0,
-            width=24,
-        ),
-    ),
-)
-
-_SHAPE = Row(
-    title="Shape and placement",
-    collapsed=True,
-    panels=(
-        number(
-            "GPUs",
-            "sum(job:nccl_gpus:count{<of_job>})",
-            described("How many GPUs report?", "", "all GPUs of the job", "fewer: some are hidden or dark"),
-        ),
-        number(
-            "Nodes",
-            "count(count by (<node>) (node:nccl_gpus:count{<of_job>}))",
-            described("On how many hosts does the job run?", "", "as many as it asked for", "fewer: some are dark"),
-        ),
-        number(
-            "<fabric> domains",
-            "max(job:nccl_domains:max{<of_job>})",
-            described(
-                "Over how many <fabric> domains does the job's widest communicator stretch?",
-                "Nodes divided by domains is how many hosts share one; compare it with the segment that the job asked for.",
-                "nodes divided by the segment size",
-                "as many domains as nodes where the hardware joins several hosts",
-            ),
-        ),
-        Panel(
-            title="Slurm",
-            description=described(
-                "What does Slurm say about the job?",
-                "Several rows are several states within the last minutes.",
-                "the user, partition and state that you expect",
-                "a partition whose nodes do not share a switch or a <fabric> domain, or a state that is not running",
-            ),
-            type="table",
-            unit=Unit.COUNT,
-            queries=(Query(expr='<job_info>{<slurm_id>="$job"}', instant=True),),
-            columns={"user_name": "User", "slurm_partition": "Partition", "<slurm_state>": "State"},
-            companion="slurm",
-            width=12,
-            height=4,
-            no_value="Slurm does not know the job",
-        ),
-        answers(
-            "job:nccl_domains:max",
-            title="GPUs by communicator shape",
-            legend="{{nranks}} ranks",
-            read="Lines are the number of <fabric> domains of each size of communicator.",
-            bad="a line that rises: the job has lost its multi-node <fabric>, or was placed differently after a restart",
-            minimum=0.0,
-            width=8,
-        ),
-        answers(
-            "job:nccl_transport:info",
-            title="Communicators and their transport",
-            query='@{transport=~"$transport", <of_job>}',
-            type="table",
-            instant=True,
-            read="Ranks divided by domains is how many ranks share one domain.",
-            bad="communicators that should stay within a domain, such as those of tensor parallelism, are mixed or network",
-            columns={"nranks": "Ranks", "n_nodes": "<fabric> domains", "transport": "Transport"},
-            width=8,
-        ),
-        answers(
-            "node:nccl_gpus:count",
-            title="Hosts",
-            query="sum by (<node>) (@{<of_job>})",
-            type="table",
-            instant=True,
-            also=(
-                Query(
-                    expr='max by (<job>, <node>) (peer:nccl_busbw_drop:ratio{transport="nvlink", <of_job>})',
-                    instant=True,
-                ),
-                Query(expr="max by (<job>, <node>) (gpu:nccl_lateness_excess:ratio{<of_job>})", instant=True),
-            ),
-            bad="a host with fewer GPUs than the others hides some; one far above the others in a column is the odd one out",
-            columns={
-                "<node_label>": "Node",
-                "Value #A": "GPUs",
-                "Value #B": "Bandwidth lost inside",
-                "Value #C": "Lateness above usual",
-            },
-            column_units={"Value #B": Unit.RATIO, "Value #C": Unit.RATIO},
-            order="Node",
-            links={"Fabric of the host": link("fabric", job="${job}", node="${__data.fields.<node_label>}")},
-            width=8,
-        ),
-    ),
-)
 
 
 def board(sensitivity: Sensitivity) -> Dashboard:
@@ -346,7 +210,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
         rows=(
             _verdict(sensitivity),
             Row(
-                title="Bus bandwidth of the fastest member",
+                title="Bus bandwidth of the best path, where nobody waits",
                 panels=tuple(
                     _by_class(
                         "job:nccl_busbw:max",
@@ -354,6 +218,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         each,
                         "a step down that the other transports do not share",
                         expected="job:nccl_busbw:expected",
+                        read="A path that is slow alone has a line of its own, drawn from what it has lost.",
                     )
                     for each in CLASSES
                 ),
@@ -367,8 +232,6 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                     for each in CLASSES
                 ),
             ),
-            _EVIDENCE,
-            _SIZES,
-            _SHAPE,
+            *DETAILS,
         ),
     )

@@ -9,14 +9,12 @@ from dashgen.catalogue.dashboards.parts import (
     JOB,
     NODE,
     PATH,
-    VERDICT,
-    WHAT,
     answers,
     link,
     named,
-    since,
     worst,
 )
+from dashgen.catalogue.dashboards.verdicts import VERDICT, WHAT, WORDS, lasts, since
 from dashgen.model import Dashboard, Query, Row, Sensitivity, Unit
 
 _OF_NODES = '<node_label>=~"$node", <of_job>'
@@ -24,6 +22,13 @@ _OF_GPUS = '<node_label>=~"$node", <gpu_label>=~"$gpu", <of_job>'
 _NODES, _GPUS = f"{{{_OF_NODES}}}", f"{{{_OF_GPUS}}}"
 _RAILS = '{transport!="nvlink", <gpu_label>=~"$gpu", <of_job>}'
 _TO_FABRIC = {"Fabric and GPUs of the node": link("fabric", job="${job}", node="${__data.fields.<node_label>}")}
+# What makes a GPU a suspect, as the verdict has it, at any time that is shown; its mates wait for it at collectives
+# across nodes, and are late themselves by half as much.
+_AT_WORST = f"max_over_time(gpu:nccl_lateness_excess:ratio{_GPUS}[$__range])"
+_WAS_LATE = (
+    f"({_AT_WORST} > clamp_min(4 * gpu:nccl_lateness_noise:ratio{_GPUS}, 0.1))\n"
+    f"> on (<job>) group_left () 0.7 * max by (<job>) ({_AT_WORST})"
+)
 # Beyond this everybody is equally late: the rule records no more.
 _LATEST = 0.8
 
@@ -46,29 +51,41 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         query="@{<of_job>}",
                         type="table",
                         instant=True,
-                        also=(Query(expr=since("<of_job>"), instant=True),),
+                        also=(
+                            Query(expr=since("<of_job>"), instant=True),
+                            Query(expr=lasts("<of_job>"), instant=True),
+                        ),
                         healthy="state healthy, no suspect",
                         bad="a suspect; a straggler is the GPU or node that the panels below show as latest",
                         width=24,
                         height=4,
-                        columns={"<job_label>": "Job", **WHAT, "Value #A": "Depth", "Value #B": "Since"},
-                        column_units={"Value #B": Unit.TIMESTAMP},
+                        columns={
+                            "<job_label>": "Job",
+                            **WHAT,
+                            "Value #B": "Since",
+                            "Value #C": "For",
+                            "Value #A": "Depth",
+                        },
+                        column_units={"Value #B": Unit.TIMESTAMP, "Value #C": Unit.SECONDS},
                         links=_TO_FABRIC,
+                        words=WORDS,
                         no_value="the job does not report",
                     ),
                     answers(
                         "gpu:nccl_lateness_excess:ratio",
-                        title="Latest GPUs",
-                        query=f"topk(50, max_over_time(@{_GPUS}[$__range]))",
+                        title="Late GPUs",
+                        # Everybody is a little late now and then: only who is as late as a suspect has a row.
+                        query=f"topk(50,\n  {_WAS_LATE}\n)",
                         type="table",
                         instant=True,
                         also=(
-                            Query(expr=f"gpu:nccl_lateness_excess:ratio{_GPUS}", instant=True),
-                            Query(expr=f"gpu:nccl_lateness_noise:ratio{_GPUS}", instant=True),
+                            Query(expr=f"gpu:nccl_lateness_excess:ratio{_GPUS} and (\n  {_WAS_LATE}\n)", instant=True),
+                            Query(expr=f"gpu:nccl_lateness_noise:ratio{_GPUS} and (\n  {_WAS_LATE}\n)", instant=True),
                         ),
-                        read="Lateness above what the GPU is used to, and how far it strays on its own; the latest on top.",
-                        bad="a row far above the others and above four times its noise: its peers wait for this GPU. Click "
-                        "it for its node",
+                        read="Lateness above what the GPU is used to, and how far it strays on its own; the latest on top. Only GPUs "
+                        "that were later by a tenth and by four times their noise, and nearly as late as the latest.",
+                        healthy="no row",
+                        bad="one row: its peers wait for this GPU; all GPUs of a node: they wait for the node. Click it for its node",
                         width=9,
                         height=9,
                         columns={
@@ -80,13 +97,14 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         },
                         order="-At worst",
                         links=_TO_FABRIC,
-                        no_value="no GPU can be judged",
+                        no_value="no GPU was late",
                     ),
                     answers(
                         "gpu:nccl_lateness:ratio",
                         title="Lateness by GPU",
-                        query=f"@{_GPUS}",
-                        legend="{{<node_label>}} {{<gpu_label>}}",
+                        # Rows come in the order of their labels: one that is made of both puts the node first.
+                        query=f'label_join(@{_GPUS}, "at", " ", "<node_label>", "<gpu_label>")',
+                        legend="{{at}}",
                         type="heatmap",
                         read="One row a GPU, time to the right; bright is late.",
                         bad="a row that turns bright is a late GPU, rows of one node together a late node; a row that was "
@@ -95,7 +113,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         height=9,
                         minimum=0.0,
                         maximum=_LATEST,
-                        interval=FEWER,
+                        points=FEWER,
                     ),
                     answers(
                         "gpu:nccl_lateness_excess:ratio",
@@ -110,7 +128,9 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         ),
                         read="The eight latest of the shown time.",
                         bad="one line that steps up and stays: that GPU; many that take turns: uneven work, nobody's fault",
-                        interval=FEWER,
+                        # Who is early is of no interest, and neither is what is still being learned.
+                        minimum=-0.1,
+                        points=FEWER,
                         width=12,
                         no_value="no GPU can be judged",
                     ),
@@ -122,7 +142,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         legend="{{<node_label>}}",
                         read="The mean of the node's GPUs.",
                         bad="one node that rises arrives late with all its GPUs; one that falls is early and innocent",
-                        interval=FEWER,
+                        points=FEWER,
                         width=12,
                     ),
                 ),
@@ -141,7 +161,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         read="One row a node, time to the right; bright is slow.",
                         bad="one bright row: a slow link inside that node; all at once: the work has changed",
                         minimum=0.0,
-                        maximum=0.5,
+                        maximum=1.0,
                         no_value="the job has no communicators within one domain",
                     ),
                     answers(
@@ -154,7 +174,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         read="One row a transport and GPU number, time to the right; bright is slow.",
                         bad="one bright row: the adapters or the switch of that rail; all at once: the network",
                         minimum=0.0,
-                        maximum=0.5,
+                        maximum=1.0,
                         no_value="the job has no communicators across domains",
                     ),
                     answers(

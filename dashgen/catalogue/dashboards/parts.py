@@ -8,6 +8,7 @@ from typing import Any
 
 from dashgen import catalogue
 from dashgen.catalogue.baselines import remembered
+from dashgen.catalogue.dashboards.verdicts import STATES, VERDICT, WORDS
 from dashgen.model import Annotation, Panel, PanelType, Query, Sensitivity, Severity, Unit, Variable
 
 # The series that every job of the fleet has for as long as it reports: one a job, and one for each of its nodes.
@@ -32,26 +33,11 @@ GPU = Variable(
 # The series of the chosen jobs, where several can be chosen.
 OF_JOBS = '<job_label>=~"$job", <in_cluster>'
 
-# The one verdict a job, which every statement about its state comes from.
-VERDICT = "job:nccl_verdict:depth"
-
-# What a state timeline draws: the matchers of a verdict, its word and its colour role. A row's place is its value.
-_STATES = (
-    ('state="healthy"', "healthy", "ok"),
-    ('state="degraded", suspect="network"', "network", "network"),
-    ('state="degraded", suspect="nvlink"', "nvlink", "nvlink"),
-    ('state="degraded", suspect="straggler"', "straggler", "warn"),
-    ('state="stalled"', "stalled", "bad"),
-    ('state="recovering"', "recovering", "info"),
-    ('state="gone"', "gone", "neutral"),
-    ('state="unknown"', "unknown", "neutral"),
-)
-STATES = {value: (word, role) for value, (_, word, role) in enumerate(_STATES)}
-
-
-# The least distance of two points where hundreds of series are read: what counts lasts longer.
-FEWER = "<2 dumps>"
-FEW = "<4 dumps>"
+# Points of a curve where hundreds of series are read: a coarser step for a long time, and never a wider window, as a
+# least distance of points would make $__rate_interval four times as wide.
+FEWER = 240
+FEW = 120
+FEWEST = 60
 
 
 def cluster_variable(label: str) -> tuple[Variable, ...]:
@@ -89,32 +75,6 @@ def marks(variables: tuple[Variable, ...]) -> tuple[Annotation, ...]:
         role="warn",
     )
     return (alerts, windows) if JOB in variables else (alerts,)
-
-
-# The columns of a table that say what is wrong and where.
-WHAT = {
-    "state": "State",
-    "suspect": "Suspect",
-    "transport": "Transport",
-    "<node_label>": "Node",
-    "<gpu_label>": "GPU",
-}
-
-
-def since(chosen: str) -> str:
-    """When the present state of the chosen jobs began, in the milliseconds that a table wants."""
-    return f"1000 * job:nccl_verdict:since{{{chosen}}}"
-
-
-def state(chosen: str, only: str = "") -> str:
-    """The verdicts of the chosen jobs as the values of STATES; ``only`` are the words to keep, all by default."""
-    parts = (
-        # A depth may be 0, and x ^ 0 is 1 for every x.
-        f"{value} * {VERDICT}{{{', '.join(filter(None, (matchers, chosen)))}}} ^ 0"
-        for value, (matchers, word, _) in enumerate(_STATES)
-        if not only or word in only.split()
-    )
-    return "\nor\n".join(parts)
 
 
 def answers(
@@ -157,16 +117,27 @@ def named(query: str, *labels: str) -> str:
     """A query whose series carry the label ``who``, made of labels of which some may be absent."""
     indented = query.replace("\n", "\n  ")
     joined = ", ".join(f'"{label}"' for label in labels)
-    return f'label_join(\n  {indented},\n  "who", " ", {joined}\n)'
+    who = f'label_join(\n  {indented},\n  "who", " ", {joined}\n)'
+    # Where a label is absent, its space is left.
+    who = f'label_replace({who}, "who", "$1", "who", " *(.*[^ ]) *")'
+    return f'label_replace({who}, "who", "$1 $2", "who", "(.*[^ ])  +(.*)")'
 
 
 PATH = ("transport", "<node_label>", "<gpu_label>")
 SUSPECT = ("suspect", *PATH)
 
 
+# Jobs whose values are new: what a silent job showed last is no value of today.
+FRESH = "and on (<job>) job:nccl_dump_age:seconds{<of_job>} <= 4 * <dump>"
+
+
 def throughput(bad: str, **more: Any) -> Panel:
-    """What the job achieves, beside what it is used to, in the unit of whoever says so."""
+    """What the job achieves, beside what it is used to, in the unit of whoever says so.
+
+    The axis begins where the curve does: a dip of six percent is a ripple on one that begins at zero.
+    """
     usual = Query(expr=remembered("job:training_throughput:usual{<of_job>}"), legend="usual {{evidence}}")
+    names = {evidence: WORDS[evidence] for evidence in ("tensor", "collectives", "reported")}
     return answers(
         "job:training_throughput:current",
         title="Throughput",
@@ -174,11 +145,13 @@ def throughput(bad: str, **more: Any) -> Panel:
         also=(usual,),
         read="Shaded are the degradation windows and the alerts.",
         bad=bad,
-        minimum=0.0,
+        lowest_first=True,
         line_units={
             "reported": "<throughput_unit>",
             "collectives": Unit.PER_SECOND.value,
         },
+        line_colours=dict.fromkeys(names, "nvlink"),
+        line_names={**names, **{f"usual {evidence}": f"usual, {name}" for evidence, name in names.items()}},
         **more,
     )
 
@@ -219,6 +192,22 @@ def number(title: str, expr: str, description: str, *, of: str = "", **more: Any
         queries=(Query(expr=f"{expr}\nor\n0 * count({of})" if of else expr, instant=True),),
         decimals=0,
         **{"width": 4, "height": 4, "steps": ((None, "info"),), **more},
+    )
+
+
+def says(title: str, description: str, *queries: str, no_value: str, **more: Any) -> Panel:
+    """Sentences: what the label ``says`` of each series says, coloured by the state that is its value."""
+    return Panel(
+        title=title,
+        description=description,
+        type="stat",
+        unit=Unit.NONE,
+        queries=tuple(Query(expr=query, legend="{{says}}", instant=True) for query in queries),
+        states=STATES,
+        steps=((None, "neutral"),),
+        sentence=True,
+        no_value=no_value,
+        **{"width": 24, "height": 3, **more},
     )
 
 

@@ -9,13 +9,13 @@ from dashgen.catalogue.dashboards.parts import (
     OF_JOBS,
     SEVERAL_JOBS,
     TO_JOB,
-    VERDICT,
     answers,
     count,
     described,
     number,
     steps,
 )
+from dashgen.catalogue.dashboards.verdicts import VERDICT
 from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit
 
 _JOBS = f"{{{OF_JOBS}}}"

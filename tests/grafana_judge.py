@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boards opened on a recording, and read with Grafana's own code (tests/grafana, a project of Node)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import tool
+
+from dashgen.boards import Board
+from dashgen.prometheus import Server
+from dashgen.recordings.format import Recording, Series
+from dashgen.variables import macros
+from dashgen.viewer import Viewer
+
+Json = dict[str, Any]
+
+PROJECT = Path(__file__).parent / "grafana"
+VERSIONS = ("11", "12", "13")
+MOST_POINTS = 360
+
+
+@dataclass(frozen=True)
+class View:
+    """A board at a moment: what Prometheus answers to each query of each panel, and what the variables stand for."""
+
+    slug: str
+    viewer: Viewer
+    asked: Json
+
+
+def look(board: Mapping[str, Any], slug: str, server: Server, story: Recording, interval: int, end: float) -> View:
+    """Ask everything that a board asks when it is opened at a moment of a recording."""
+    parts = Board(board)
+    viewer = Viewer(server, story, interval, parts, end, MOST_POINTS)
+    panels = [{"panel": panel.json, "answers": _answers(panel, viewer)} for panel in parts.asking]
+    shown = viewer.values | macros(viewer.start, viewer.end, viewer.step, story.scrape_interval)
+    return View(slug, viewer, {"panels": panels, "variables": shown, "step": viewer.step})
+
+
+def _answers(panel: Any, viewer: Viewer) -> dict[str, list[Json]]:
+    return {
+        str(query.target["refId"]): [
+            _wire(one, bool(query.target["instant"]))
+            for one in (viewer.ask_now(query.expr) if query.target["instant"] else viewer.ask(query.expr))
+        ]
+        for query in panel.queries
+    }
+
+
+def _wire(one: Series, instant: bool) -> Json:
+    """A series as Prometheus' API writes it."""
+    points = [[at, repr(value)] for at, value in zip(one.times.tolist(), one.values.tolist(), strict=True)]
+    metric = dict(one.labels) | ({"__name__": one.name} if one.name else {})
+    return {"metric": metric, **({"value": points[-1]} if instant else {"values": points})}
+
+
+def judged(views: Sequence[View], versions: Iterable[str] = VERSIONS) -> dict[str, list[dict[str, Json]]]:
+    """What a reader sees of each view in each version of Grafana: panels by their title."""
+    if not (PROJECT / "node_modules").is_dir():
+        message = "run `npm ci` in tests/grafana"
+        pytest.fail(message) if os.environ.get("CI") == "true" else pytest.skip(message)
+    done = subprocess.run(
+        [tool("node"), str(PROJECT / "judge.cjs"), *versions],
+        input=json.dumps([view.asked for view in views]).encode(),
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    found = json.loads(done.stdout)
+    return {
+        version: [{panel["title"]: panel for panel in panels} for panels in readings]
+        for version, readings in found.items()
+    }
