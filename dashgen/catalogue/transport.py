@@ -153,12 +153,14 @@ sum by (<job>, transport) ({_NOW} ^ 0 / {_NOISE} ^ 2 {_ON_PATH})""",
         group=GROUP,
     ),
     Signal(
-        name="peer:nccl_slowness_excess:ratio",
-        question="How much slower than it is used to is each path, against its like?",
-        healthy="around zero",
+        name="peer:nccl_busbw_drop:ratio",
+        question="How far is each path of the job below the bandwidth that it is used to?",
+        healthy="around zero, or a little below",
+        # What its transport has lost, and what the path lost beyond its like.
         expr=f"""
-min_over_time(peer:nccl_slowness:ratio[<2 dumps - 1s>]) - {remembered("peer:nccl_slowness:usual")}
-unless on (<job>) job:nccl_dump_age:seconds > 4 * <dump>""",
+job:nccl_busbw_drop:ratio
++ on (<job>, transport) group_right ()
+(min_over_time(peer:nccl_slowness:ratio[<2 dumps - 1s>]) - {remembered("peer:nccl_slowness:usual")})""",
         unit=Unit.RATIO,
         labels=PATH,
         sources="Two dumps, as job:nccl_busbw_drop:ratio.",

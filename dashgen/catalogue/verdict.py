@@ -26,7 +26,7 @@ _ALL = (
 # node that goes dark for a moment does not change what the job is.
 _ONE = (
     """(
-    peer:nccl_slowness_excess:ratio
+    peer:nccl_busbw_drop:ratio - on (<job>, transport) group_left () job:nccl_busbw_drop:ratio
     and on (<job>, transport) (
       job:nccl_transport:info
       unless on (<job>, nranks)

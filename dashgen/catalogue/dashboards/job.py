@@ -63,7 +63,7 @@ def _by_class(name: str, what: str, transport: str, bad: str, expected: str = ""
     # The best of all paths hides the one that is slow.
     drop = f'peer:nccl_busbw_drop:ratio{{transport="{transport}", <of_job>}}'
     slowest = Query(
-        expr=f"({series}\n{FRESH})\n* on (<job>) group_left ()\n(\n  1 - max by (<job>) ({drop})\n"
+        expr=f"({series}\n{FRESH})\n* on (<job>) group_left ()\n(\n  1 - max by (<job>) ({drop} - on (<job>, transport) group_left () job:nccl_busbw_drop:ratio)\n"
         f"  and on (<job>) max by (<job>) (max_over_time({drop}[$__range] @ end())) > {_SLOW}\n)",
         legend="slowest path {{collective}} {{size_class}}",
     )
@@ -171,7 +171,7 @@ def _verdict(sensitivity: Sensitivity) -> Row:
                 legend="{{who}}",
                 also=(
                     Query(
-                        expr='max by (transport) (peer:nccl_busbw_noise:ratio{transport=~"$transport", <of_job>})',
+                        expr='max by (transport) (job:nccl_busbw_noise:ratio{transport=~"$transport", <of_job>})',
                         legend="usual noise {{transport}}",
                     ),
                 ),
@@ -225,11 +225,16 @@ def board(sensitivity: Sensitivity) -> Dashboard:
             ),
             Row(
                 title="Execution time of the median GPU",
-                panels=tuple(
-                    _by_class(
-                        "job:nccl_exec:median", "Time", each, "a rise while the bandwidth holds: somebody is late"
-                    )
-                    for each in CLASSES
+                panels=(
+                    answers(
+                        "job:nccl_exec:median",
+                        title="Time in collectives",
+                        query=f'@{{transport=~"$transport", <of_job>}}\n{FRESH}',
+                        legend="{{transport}}",
+                        bad="a rise while the bandwidth holds: somebody is late",
+                        minimum=0.0,
+                        width=24,
+                    ),
                 ),
             ),
             *DETAILS,

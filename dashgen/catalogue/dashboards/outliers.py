@@ -178,7 +178,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         no_value="the job has no communicators across domains",
                     ),
                     answers(
-                        "peer:nccl_busbw_noise:ratio",
+                        "peer:nccl_slowness:spread",
                         title="Noise of each path",
                         query=named(worst("<of_job>", "transport"), *PATH),
                         legend="{{who}}",
