@@ -37,9 +37,9 @@ LAYERS = (
     {"recordings", "output", "drift", "ncclperf"},
     {"prometheus", "engine", "ruletest"},
     {"viewer", "replay"},
-    {"proof", "scoreboard", "trials", "preview", "why"},
+    {"proof", "scoreboard", "trials", "preview", "why", "live"},
     {"scorecard"},
-    {"cli", "__main__"},
+    {"cli", "cli_live", "terminal", "__main__"},
 )
 
 
