@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from dashgen import build, catalogue, lineage
@@ -68,13 +68,19 @@ def _check_job(subject: Subject, site: Site, ask: Ask) -> None:
         subject.job.encode()
     except UnicodeEncodeError as error:
         raise UserError("--job: not UTF-8 text; give the id as the label has it") from error
-    if ask(_jobs(f'{label}="{escaped(subject.job)}"', site), subject.moment) and subject.job:
+    found = ask(_jobs(f'{label}="{escaped(subject.job)}"', site), subject.moment)
+    if subject.job and subject.job in _named(found, label):
         return
-    jobs = sorted(dict(one.labels)[label] for one in ask(_jobs(f'{label}!=""', site), subject.moment))
+    jobs = _named(ask(_jobs(f'{label}!=""', site), subject.moment), label)
     near = list(dict.fromkeys([*difflib.get_close_matches(subject.job, jobs, n=MOST_JOBS), *jobs]))[:MOST_JOBS]
     more = f" and {len(jobs) - len(near)} more" if len(jobs) > len(near) else ""
     there = f"there are {', '.join(near)}{more}" if jobs else "there is none; look at another time with --at"
     raise UserError(f"--job {subject.job}: no such {label} at {_utc(subject.moment)}; {there}")
+
+
+def _named(found: Iterable[Series], label: str) -> list[str]:
+    """The jobs of some series; a strange server may leave out the label."""
+    return sorted({dict(one.labels).get(label, "") for one in found} - {""})
 
 
 def _jobs(matcher: str, site: Site) -> str:
