@@ -52,8 +52,8 @@ config_app = typer.Typer(help="A commented dashgen.yaml, and its JSON Schema for
 import_app = typer.Typer(help="Make a recording from Inspector's own files.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
 app.add_typer(import_app, name="import")
-for command in cli_live.COMMANDS:
-    app.command(epilog=cli_live.CREDENTIALS)(command)
+for name, command in cli_live.COMMANDS.items():
+    app.command(name, epilog=cli_live.CREDENTIALS, hidden=name in cli_live.ALIASES)(command)
 
 # Where a checkout keeps its recordings; an installed dashgen is told where they are.
 DEFAULT_RECORDINGS = Path("tests/recordings")

@@ -4,13 +4,31 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dashgen.errors import UserError
-from dashgen.terminal import Config, RecordingFolder, bytes_progress, site_of, utc
+from dashgen.terminal import (
+    Config,
+    OutFile,
+    RecordingFolder,
+    bytes_progress,
+    console,
+    progress,
+    site_of,
+    utc,
+    write,
+)
+
+if TYPE_CHECKING:
+    from dashgen.config import Site
+    from dashgen.live.look import Found
 
 CREDENTIALS = """Credentials come from the environment: DASHGEN_PROMETHEUS_TOKEN, _TOKEN_FILE, _USER, _PASSWORD,
 _PASSWORD_FILE, _CA_FILE, _CERT_FILE, _KEY_FILE, _TENANT, or _HTTP_CONFIG, a file as of promtool --http.config.file."""
@@ -67,7 +85,7 @@ def record(
     site = site_of(config)
     begin, stop = span(start, end, since)
     server = api.prometheus(prometheus, tenant=tenant, seconds=timeout)
-    with bytes_progress("fetching") as progress:
+    with bytes_progress("fetching") as step:
         _, series, report = recorded(
             server,
             list(dict.fromkeys(job)),
@@ -77,9 +95,123 @@ def record(
             site=site,
             pseudonyms=pseudonyms,
             extra=extra or (),
-            progress=progress,
+            progress=step,
         )
     typer.echo(f"{output}: {len(series)} series, {report.used} samples")
 
 
-COMMANDS = (record,)
+class Form(StrEnum):
+    """Forms of a list of incidents."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    HTML = "html"
+
+
+def incidents(
+    prometheus: Annotated[
+        str | None,
+        typer.Option("--prometheus", help="address of the Prometheus; credentials from DASHGEN_PROMETHEUS_*"),
+    ] = None,
+    recording: Annotated[Path | None, typer.Option("--recording", help="folder of one recording instead")] = None,
+    job: Annotated[list[str] | None, typer.Option("--job", help="id of a job; may be repeated; by default all")] = None,
+    start: Start = None,
+    end: End = None,
+    since: Annotated[str | None, typer.Option("--since", help="instead of --start; by default 24h")] = None,
+    format: Annotated[Form, typer.Option("--format", help="form of the answer")] = Form.TABLE,
+    output: OutFile = None,
+    annotate: Annotated[
+        bool, typer.Option("--annotate", help="write them into Grafana (--grafana, DASHGEN_GRAFANA_TOKEN)")
+    ] = False,
+    grafana: Annotated[
+        str | None, typer.Option("--grafana", help="Grafana's address; by default dashgen.yaml's")
+    ] = None,
+    tenant: Tenant = None,
+    timeout: Timeout = 60.0,
+    config: Config = None,
+) -> None:
+    """Tell when jobs were slow or stood still, whose fault it was, and what it cost."""
+    from dashgen.live import incident_report
+    from dashgen.live.annotate import annotate as annotated
+    from dashgen.live.annotate import grafana as grafana_at
+    from dashgen.live.review import MARK
+    from dashgen.output import check_own
+
+    if (prometheus is None) == (recording is None):
+        raise UserError("incidents: needs a place to look; give --prometheus URL or --recording DIR")
+    if recording is not None and (start or end or since):
+        raise UserError("--start, --end, --since: a recording is looked at as a whole; leave them out")
+    if format is Form.HTML:
+        if output is None:
+            raise UserError("--format html: needs a file; add -o review.html")
+        check_own(output, MARK)
+    site = site_of(config)
+    target = None
+    if annotate:
+        if not (grafana or site.grafana.url):
+            raise UserError("--annotate: needs a Grafana; add --grafana URL, or grafana.url to dashgen.yaml")
+        target = grafana_at(grafana or site.grafana.url, seconds=timeout)
+    place = _Place(list(dict.fromkeys(job or [])), tenant, timeout)
+    if recording is not None:
+        found, site, title = place.recorded(recording, site)
+    else:
+        found, title = place.live(prometheus or "", site, *span(start, end, since or (None if start else "24h")))
+    for line in found.notes:
+        typer.echo(line, err=True)
+    if format is Form.TABLE:
+        console().print(incident_report.table(found.incidents, site))
+        typer.echo(incident_report.summary(found.incidents))
+    elif format is Form.HTML:
+        _review(found, site, title, (prometheus or "").rstrip("/"), output)
+        typer.echo(f"{output}: {incident_report.summary(found.incidents)}")
+    else:
+        write((incident_report.as_json if format is Form.JSON else incident_report.as_csv)(found.incidents), output)
+    if target is not None:
+        typer.echo(f"{target.url}: {annotated(target, found.incidents)} annotations written", err=True)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where incidents of some jobs are looked for."""
+
+    jobs: list[str]
+    tenant: str | None
+    timeout: float
+
+    def recorded(self, folder: Path, given: Site) -> tuple[Found, Site, str]:
+        """In a recording, at the site that it was made at."""
+        from dashgen import scoreboard
+        from dashgen.live import look
+
+        ((_, site),) = scoreboard.sites([folder], given)
+        with progress(1, "evaluating") as step:
+            found = look.in_recording(folder, site, self.jobs)
+            step(folder.name)
+        return found, site, f"Incidents of the recording {folder.resolve().name}"
+
+    def live(self, url: str, site: Site, begin: datetime, stop: datetime) -> tuple[Found, str]:
+        """On a server."""
+        from dashgen.live import api, look
+
+        if stop <= begin:
+            raise UserError(f"end {stop.isoformat()} is not after start {begin.isoformat()}")
+        server = api.prometheus(url, tenant=self.tenant, seconds=self.timeout)
+        with progress(1, "asking") as step:
+            found = look.on_server(server, site, begin.timestamp(), stop.timestamp(), self.jobs)
+            step(url)
+        return found, f"Incidents from {begin:%Y-%m-%d %H:%M} to {stop:%Y-%m-%d %H:%M} UTC"
+
+
+def _review(found: Found, site: Site, title: str, link: str, output: Path | None) -> None:
+    from dashgen import prometheus
+    from dashgen.live.review import MOST, review
+
+    for tool in ("promtool", "prometheus"):
+        prometheus.find(tool)
+    with progress(min(len(found.incidents), MOST), "drawing") as step:
+        write(review(found, site, title, link, step), output)
+
+
+ALIASES = ("windows",)
+COMMANDS: dict[str, Callable[..., None]] = {"record": record, "incidents": incidents, "windows": incidents}

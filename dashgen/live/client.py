@@ -10,7 +10,7 @@ import re
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -35,6 +35,9 @@ _PIECE = 65536
 _ERRNO = re.compile(r"\[Errno -?\d+\] ([^()]*)")
 _CONNECTION = re.compile(r"^\w+\(host=[^)]*\): ")
 _SHOWN = 200  # characters of what a server says
+
+
+Parameters = Mapping[str, str | Sequence[str]]
 
 
 class TooLarge(UserError):
@@ -83,12 +86,12 @@ class Client:
         for each in self._managers.values():
             each.clear()
 
-    def get(self, path: str, parameters: Mapping[str, str | list[str]] | None = None) -> bytes:
+    def get(self, path: str, parameters: Parameters | None = None) -> bytes:
         """The body of the answer to a GET. Raises as ``request``."""
         query = f"?{_encoded(parameters)}" if parameters else ""
         return self.request("GET", path + query)
 
-    def post(self, path: str, parameters: Mapping[str, str | list[str]]) -> bytes:
+    def post(self, path: str, parameters: Parameters) -> bytes:
         """The body of the answer to a form, for queries that are too long for an address. Raises as ``request``."""
         kind = {"Content-Type": "application/x-www-form-urlencoded"}
         return self.request("POST", path, _encoded(parameters).encode(), kind)
@@ -245,7 +248,7 @@ def _checked(url: str, what: str) -> str:
     return url.rstrip("/")
 
 
-def _encoded(parameters: Mapping[str, str | list[str]]) -> str:
+def _encoded(parameters: Parameters) -> str:
     try:
         return urllib.parse.urlencode(parameters, doseq=True, errors="strict")
     except UnicodeEncodeError as error:

@@ -18,8 +18,8 @@ from dashgen.preview.frames import legend
 from dashgen.preview.page import Mark, Page, Section, page
 from dashgen.prometheus import ExpressionError
 from dashgen.proof import PanelNeeds
-from dashgen.recordings.format import Labels, Series, read_samples, read_story
-from dashgen.replay import replay, serve, within
+from dashgen.recordings.format import Labels, Recording, Series, read_samples, read_story
+from dashgen.replay import Replay, replay, serve, within
 from dashgen.viewer import Viewer
 
 MOST_POINTS = 960
@@ -75,15 +75,7 @@ def preview(
     except UserError as error:
         raise UserError(f"{folder}: {error}") from error
     progress("rules")
-    anchors = {str(bundle.dashboards[slug].get("uid")): f"#board-{number}" for number, slug in enumerate(slugs)}
-    sections = []
-    with serve(played) as server:
-        for slug in slugs:
-            board = Board(bundle.dashboards[slug])
-            viewer = Viewer(server, story, played.interval, board, end, MOST_POINTS)
-            needs = {title: metrics for (where, title), metrics in panel_needs.items() if where == slug}
-            sections.append(_section(board, viewer, needs, played.names, anchors))
-            progress(slug)
+    sections = drawn(bundle, slugs, played, story, end, panel_needs, progress)
     return page(
         Page(
             name=folder.resolve().name,
@@ -92,9 +84,35 @@ def preview(
             end=end,
             alerts=tuple(played.result.alerts),
             commands=wanted.commands,
-            sections=tuple(sections),
+            sections=sections,
         )
     )
+
+
+def drawn(
+    bundle: Bundle,
+    slugs: Sequence[str],
+    played: Replay,
+    story: Recording,
+    end: float,
+    panel_needs: PanelNeeds,
+    progress: Callable[[str], None] = lambda step: None,
+    first: int = 0,
+) -> tuple[Section, ...]:
+    """Boards as at ``end``, in seconds since the epoch, of the jobs that the story's faults name where one is chosen.
+
+    ``first`` is the number of their first panel in the page.
+    """
+    anchors = {str(bundle.dashboards[slug].get("uid")): f"#board-{first}-{number}" for number, slug in enumerate(slugs)}
+    sections = []
+    with serve(played) as server:
+        for slug in slugs:
+            board = Board(bundle.dashboards[slug])
+            viewer = Viewer(server, story, played.interval, board, end, MOST_POINTS)
+            needs = {title: metrics for (where, title), metrics in panel_needs.items() if where == slug}
+            sections.append(_section(board, viewer, needs, played.names, anchors))
+            progress(slug)
+    return tuple(sections)
 
 
 def _section(

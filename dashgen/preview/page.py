@@ -12,7 +12,7 @@ import hashlib
 import html
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -83,6 +83,11 @@ def data(value: object) -> str:
 
 def page(content: Page) -> str:
     """The whole file."""
+    return document(f"{content.name}: dashgen preview", [*_head(content), *boards(content.sections)], MARK)
+
+
+def document(title: str, body: Iterable[str], begin: str) -> str:
+    """A whole file around HTML in which every text is escaped; ``begin`` is the doctype and who wrote it."""
     scripts = [get_plotlyjs(), files("dashgen.preview").joinpath("page.js").read_text(encoding="utf-8")]
     style = files("dashgen.preview").joinpath("page.css").read_text(encoding="utf-8")
     hashes = " ".join(f"'sha256-{base64.b64encode(_sha(each)).decode()}'" for each in scripts)
@@ -90,13 +95,13 @@ def page(content: Page) -> str:
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
-    body = "\n".join(_body(content))
+    lines = "\n".join(body)
     return (
-        f'{MARK}<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'{begin}<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta name="generator" content="dashgen {text(__version__)}">\n'
-        f"<title>{text(content.name)}: dashgen preview</title>\n<style>\n{style}</style>\n</head>\n<body>\n{body}\n"
+        f"<title>{text(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n{lines}\n"
         + "".join(f"<script>{each}</script>\n" for each in scripts)
         + "</body>\n</html>\n"
     )
@@ -106,14 +111,14 @@ def _sha(script: str) -> bytes:
     return hashlib.sha256(script.encode()).digest()
 
 
-def _body(content: Page) -> Iterator[str]:
-    yield from _head(content)
-    links = (f'<a href="#board-{number}">{text(each.title)}</a>' for number, each in enumerate(content.sections))
+def boards(sections: Sequence[Section], first: int = 0) -> Iterator[str]:
+    """Boards one below the other, with links to each; panels are numbered from ``first``, no two of a page alike."""
+    links = (f'<a href="#board-{first}-{number}">{text(each.title)}</a>' for number, each in enumerate(sections))
     yield f"<nav>{''.join(links)}</nav>"
     yield "<noscript><p>The curves need JavaScript; tables and single values do not.</p></noscript>"
-    count = 0
-    for number, section in enumerate(content.sections):
-        yield f'<section id="board-{number}">'
+    count = first
+    for number, section in enumerate(sections):
+        yield f'<section id="board-{first}-{number}">'
         yield from _section(section, count)
         yield "</section>"
         count += len(section.panels)
@@ -168,7 +173,7 @@ def _faults(story: Recording) -> Iterator[str]:
         for fault in story.faults
     ]
     heads = ("Fault", "UTC", "Job", "Transport", "Suspect", "Where", "Throughput lost")
-    yield _plain_table(heads, rows) if rows else '<p class="chips">The recording tells of no fault.</p>'
+    yield plain_table(heads, rows) if rows else '<p class="chips">The recording tells of no fault.</p>'
 
 
 def _alerts(alerts: Sequence[Firing], over: float) -> Iterator[str]:
@@ -184,10 +189,11 @@ def _alerts(alerts: Sequence[Firing], over: float) -> Iterator[str]:
         for one in sorted(alerts, key=lambda one: (one.firing[:1], one.alert, one.labels))
         if one.firing
     ]
-    yield _plain_table(("Alert", "Severity", "Labels", "UTC"), rows) if rows else '<p class="chips">Nothing.</p>'
+    yield plain_table(("Alert", "Severity", "Labels", "UTC"), rows) if rows else '<p class="chips">Nothing.</p>'
 
 
-def _plain_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def plain_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of texts."""
     head = "".join(f"<th>{text(each)}</th>" for each in heads)
     lines = "".join(f"<tr>{''.join(f'<td>{text(cell)}</td>' for cell in row)}</tr>" for row in rows)
     return f'<div class="scroll"><table><tr>{head}</tr>{lines}</table></div>'

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Incidents as a page for their review: what happened when, the values behind it, and the boards as they were."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+
+from dashgen import build, replay
+from dashgen.config import Site
+from dashgen.live import incident_report as words
+from dashgen.live.history import Played
+from dashgen.live.incidents import VERDICT, Incident
+from dashgen.live.look import Found
+from dashgen.preview.make import drawn
+from dashgen.preview.page import boards, document, plain_table, text
+from dashgen.recordings.format import Fault
+from dashgen.why import Subject, why
+
+MARK = "<!DOCTYPE html>\n<!-- Written by `dashgen incidents`. -->\n"
+"""How a review begins, by which one is known that may be replaced."""
+
+MOST = 5
+"""Incidents that are told in full, the dearest; each comes with its boards."""
+
+BOARDS = ("job",)
+FABRIC = "fabric"
+
+
+def review(
+    found: Found, site: Site, title: str, link: str = "", progress: Callable[[str], None] = lambda step: None
+) -> str:
+    """The HTML of a review; ``link`` is the address of the Prometheus, empty for a recording.
+
+    Raises UserError as what fetches, replays and draws.
+    """
+    told = sorted(found.incidents, key=lambda one: -(one.gpu_hours or 0.0))[:MOST]
+    body = [f"<h1>{text(title)}</h1>", *_overview(found.incidents, site)]
+    panels = 0
+    for number, one in enumerate(found.incidents):
+        if one in told:
+            part, count = _told(one, number, found.around(one), site, link, panels)
+            body += part
+            panels += count
+            progress(words.name(one))
+    return document(title, body, MARK)
+
+
+def _overview(found: Sequence[Incident], site: Site) -> Iterator[str]:
+    yield f'<div class="facts"><p>{text(words.summary(found))}.</p>'
+    heads = ("Job", "Begin (UTC)", "Lasted", "What", "Where", "Depth", "Throughput", "GPU hours")
+    rows = [
+        (
+            words.name(one),
+            words.moment(one.start),
+            words.length(one),
+            words.what(one),
+            words.where(one),
+            words.depth(one),
+            words.throughput(one, site),
+            words.cost(one),
+        )
+        for one in found
+    ]
+    yield plain_table(heads, rows) if rows else ""
+    yield "</div>"
+
+
+def _told(one: Incident, number: int, made: Played, site: Site, link: str, first: int) -> tuple[list[str], int]:
+    """An incident in full, and how many panels that took."""
+    bundle = build.bundle(site, [site.sensitivity])
+    slugs = [slug for slug in (*BOARDS, *([FABRIC] if one.fabric else [])) if slug in bundle.dashboards]
+    # The boards choose the job that the story tells of.
+    story = made.replay.story.model_copy(update={"faults": (_fault(one),)})
+    # An incident that has just been seen may be worst at the very end.
+    worst = min(max(one.worst, story.start.timestamp() + site.dump_interval), story.end.timestamp())
+    with replay.serve(made.replay) as server:
+        chain = why(Subject(VERDICT, one.job, worst), site, server.query)
+    sections = drawn(bundle, slugs, made.replay, story, worst, build.panel_needs(site), first=first)
+    body = [
+        f'<h2 id="incident-{number}">Job {text(words.name(one))}, {text(words.moment(one.start))} UTC</h2>',
+        f'<div class="facts"><p>{text(_sentence(one, site))}</p>',
+        plain_table(("UTC", "After", "What happened"), list(_timeline(one))),
+    ]
+    if one.fabric:
+        body.append("<h3>What the ports said</h3>")
+        body.append(plain_table(("Evidence",), [(words.fabric(each),) for each in one.fabric]))
+    body += [*_links(one, site, link, slugs), "</div>"]
+    body += [f"<h3>The values behind the verdict at its worst</h3><pre>{text(chain)}</pre>"]
+    body += [f"<h3>The boards as at {text(words.moment(worst))} UTC</h3>", *boards(sections, first)]
+    return body, sum(len(section.panels) for section in sections)
+
+
+def _fault(one: Incident) -> Fault:
+    moments = (datetime.fromtimestamp(moment, UTC) for moment in (one.start, max(one.end, one.start + 1)))
+    return Fault(kind=one.state, start=next(moments), end=next(moments), job=one.job)
+
+
+def _sentence(one: Incident, site: Site) -> str:
+    said = f"{words.what(one)}, {words.where(one)}; lasted {words.length(one)}; depth {words.depth(one)}; "
+    return said + f"throughput {words.throughput(one, site)}; {words.cost(one)} GPU hours of {one.gpus} GPUs lost."
+
+
+def _timeline(one: Incident) -> Iterator[tuple[str, str, str]]:
+    """What happened when."""
+    events = [
+        (one.start, "The first dump that does not look as usual follows."),
+        (one.detected, "The rules give their verdict."),
+        (one.worst, f"The verdict is deepest: {words.depth(one)}."),
+        *((one.start + each.after, f"{each.name} fires ({each.severity}).") for each in one.alerts),
+        (
+            one.end,
+            "Not over yet when this was written." if one.ongoing else "The last dump that does not look as usual.",
+        ),
+    ]
+    for moment, happened in sorted(events, key=lambda event: event[0]):
+        yield words.moment(moment), f"{moment - one.start:.0f} s", happened
+
+
+def _links(one: Incident, site: Site, link: str, slugs: Sequence[str]) -> Iterator[str]:
+    """Where to look further."""
+    targets = []
+    around = {"from": round(1000 * (one.start - 900)), "to": round(1000 * (one.end + 900))}
+    if site.grafana.url:
+        for slug in slugs:
+            asked = urllib.parse.urlencode({"var-job": one.job, **around})
+            address = f"{site.grafana.url.rstrip('/')}/d/{site.grafana.uid_prefix}{slug}?{asked}"
+            targets.append((address, f"Board {slug} in Grafana"))
+    if link:
+        range_of = {"g0.range_input": f"{round(one.length) + 1800}s", "g0.end_input": words.moment(one.end + 900)}
+        expr = build.fill(
+            f'{VERDICT}{{<job_label>="<id>"}}', site, {"id": one.job.replace("\\", "\\\\").replace('"', '\\"')}
+        )
+        asked = urllib.parse.urlencode({"g0.expr": expr, "g0.tab": "0", **range_of})
+        targets.append((f"{link}/graph?{asked}", "The verdict in Prometheus"))
+    for name in dict.fromkeys(each.name for each in one.alerts):
+        if site.runbook_url.startswith("http"):
+            targets.append((site.runbook_url.replace("{alert}", name), f"Runbook of {name}"))
+    if targets:
+        links = (f'<a href="{text(url)}">{text(said)}</a>' for url, said in targets)
+        yield f"<p>{' · '.join(links)}</p>"
