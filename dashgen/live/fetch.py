@@ -34,18 +34,27 @@ MOST_SAMPLES = 12_000_000
 class Fetcher:
     """Fetches selectors over [start, end], in seconds since the epoch, and keeps finished pieces in ``kept``.
 
+    A piece is ``piece`` seconds long.
+
     Raises UserError as the server, and when there is more than fits into memory.
     """
 
     def __init__(
-        self, server: Prometheus, start: float, end: float, kept: Path | None, progress: Progress | None
+        self,
+        server: Prometheus,
+        start: float,
+        end: float,
+        kept: Path | None,
+        progress: Progress | None,
+        piece: float = PIECE,
     ) -> None:
         self._server, self._start, self._end, self._kept, self._progress = server, start, end, kept, progress
+        self._length = piece
         self._count, self._lock = 0, threading.Lock()
 
     def __call__(self, selectors: Sequence[str]) -> dict[Key, Samples]:
         """All samples of the series that match any of the selectors, each once, in the order of time."""
-        edges = list(_edges(self._start, self._end))
+        edges = list(_edges(self._start, self._end, self._length))
         tasks = [(one, begin, stop) for begin, stop in edges for one in selectors]
         found: dict[Key, list[Samples]] = {}
         pool = ThreadPoolExecutor(AT_ONCE)
@@ -82,10 +91,10 @@ class Fetcher:
         return self._kept / f"{hashlib.sha256(asked.encode()).hexdigest()[:32]}.piece"
 
 
-def _edges(start: float, end: float) -> Iterator[tuple[float, float]]:
+def _edges(start: float, end: float, length: float) -> Iterator[tuple[float, float]]:
     at = start
     while at < end:
-        stop = min(end, (math.floor(at / PIECE) + 1) * PIECE)
+        stop = min(end, (math.floor(at / length) + 1) * length)
         yield at, stop
         at = stop
 

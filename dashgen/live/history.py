@@ -23,6 +23,7 @@ WARM_UP = 3600.0
 """Seconds before what is asked for that rules are replayed over: what a job is used to takes a quarter of an hour, and
 one that has just learned it is judged more carefully."""
 
+_PIECE = 6 * 3600.0  # seconds of recorded series in one answer; there are few, and one sample a dump
 _OURS = "(job|peer|gpu|node):.*"
 
 
@@ -41,7 +42,7 @@ class Asked:
 
     def series(self, name: str, start: float, end: float, labels: Mapping[str, str]) -> list[Series]:
         """See ``History``; raises UserError as the server."""
-        found = Fetcher(self._server, start, end, None, None)([selector(name, labels)])
+        found = Fetcher(self._server, start, end, None, None, _PIECE)([selector(name, labels)])
         return [Series(*key, *samples) for key, samples in found.items()]
 
 

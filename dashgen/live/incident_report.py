@@ -149,10 +149,11 @@ def throughput(one: Incident, site: Site) -> str:
     told = one.throughput
     if told is None:
         return "nobody tells"
-    unit = site.companions.throughput.unit if told.evidence == "reported" else "short"
-    values = (told.before, told.during, told.after)
-    said = " → ".join("–" if each is None else written(float(f"{each:.4g}"), unit) for each in values)
-    return said if told.evidence == "reported" else f"{said} ({told.evidence})"
+    said = " → ".join("–" if each is None else f"{each:.4g}" for each in (told.before, told.during, told.after))
+    unit = site.companions.throughput.unit
+    if told.evidence != "reported":
+        return f"{said} ({told.evidence})"
+    return said if unit == "short" else f"{said} {unit}"
 
 
 def cost(one: Incident) -> str:

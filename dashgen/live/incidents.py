@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
+from itertools import accumulate, groupby, pairwise
 
 import numpy as np
 
@@ -151,11 +151,14 @@ def _windows(rows: Sequence[_Row], dump: float) -> list[list[_Row]]:
 
     Whoever is blamed for a moment in between does not end a window, and does not get one.
     """
-    runs = [list(run) for _, run in groupby(rows, key=lambda row: row.blamed)]
+    longest = (BRIDGED + 1.5) * dump
+    gaps = accumulate((later.moment - row.moment > longest for row, later in pairwise(rows)), initial=0)
+    parts = groupby(zip(rows, gaps, strict=True), lambda pair: (pair[0].blamed, pair[1]))
+    runs = [[row for row, _ in part] for _, part in parts]
     lasting = {run[0].blamed for run in runs if len(run) > BRIEF}
     found: list[list[_Row]] = []
     for run in runs:
-        near = bool(found) and run[0].moment - found[-1][-1].moment <= (BRIDGED + 1.5) * dump
+        near = bool(found) and run[0].moment - found[-1][-1].moment <= longest
         same = bool(found) and (run[0].blamed == _blamed(found[-1]) or run[0].blamed not in lasting)
         brief = bool(found) and len(found[-1]) <= BRIEF
         if near and (same or brief):
@@ -263,9 +266,7 @@ def _throughput(
         # What a job that stands still reports is old.
         return Throughput(evidence, before, None, back), one.length
     told = Throughput(evidence, before, middle, back)
-    usual = [
-        float(each.values[-1]) for each in history.series(USUAL, one.start - 4 * BEFORE * dump, one.start, of_job)
-    ]
+    usual = [float(each.values[-1]) for each in history.series(USUAL, one.start - 4 * BEFORE * dump, one.start, of_job)]
     normal = usual[-1] if usual else told.before
     if not normal or not during:
         return told, None

@@ -87,7 +87,9 @@ def _told(one: Incident, number: int, made: Played, site: Site, link: str, first
         body.append("<h3>What the ports said</h3>")
         body.append(plain_table(("Evidence",), [(words.fabric(each),) for each in one.fabric]))
     body += [*_links(one, site, link, slugs), "</div>"]
-    body += [f"<h3>The values behind the verdict at its worst</h3><pre>{text(chain)}</pre>"]
+    body.append(
+        f"<details><summary>The values behind the verdict at its worst</summary><pre>{text(chain)}</pre></details>"
+    )
     body += [f"<h3>The boards as at {text(words.moment(worst))} UTC</h3>", *boards(sections, first)]
     return body, sum(len(section.panels) for section in sections)
 
