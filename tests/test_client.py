@@ -282,7 +282,7 @@ def test_a_span_with_too_many_samples_is_asked_for_in_halves() -> None:
 def test_a_million_series_are_refused_before_they_fill_the_memory() -> None:
     one = b'{"metric":{"__name__":"up","instance":"node-0000000.example.org:9100"},"value":[1,"1"]},'
     body = b'{"status":"success","data":{"resultType":"vector","result":[' + one * 1_000_000
-    with answering(lambda _: Reply(body)) as (url, _), pytest.raises(TooLarge, match="more than 32 MB"):
+    with answering(lambda _: Reply(body)) as (url, _), pytest.raises(TooLarge, match="more than 16 MB"):
         Prometheus(Client(url)).instant("up", 1.0)
 
 

@@ -22,6 +22,8 @@ Key = tuple[str, Labels]
 Samples = tuple[NDArray[np.float64], NDArray[np.float64]]
 T = TypeVar("T")
 
+_ODD = re.compile(r"[^a-zA-Z0-9_:]")
+
 MOST_POINTS = 10_000  # Prometheus answers a range query with at most 11,000 points a series
 
 
@@ -76,7 +78,9 @@ class Prometheus:
             return [Series("", (), *_arrays([answer.result]))]
         if isinstance(answer, Matrix):
             return [Series(*_key(each.metric), *_arrays(each.values[-1:])) for each in answer.result if each.values]
-        return [Series(*_key(each.metric), *_arrays([each.value])) for each in answer.result]
+        times, values = _arrays(each.value for each in answer.result)
+        keys = enumerate(_key(each.metric) for each in answer.result)
+        return [Series(*key, times[at : at + 1], values[at : at + 1]) for at, key in keys]
 
     def value(self, expr: str, moment: float) -> float | None:
         """The value of an expression of one series at most; None where there is none."""
@@ -139,7 +143,7 @@ def _key(metric: Metric) -> Key:
 
 def _classic(name: str) -> str:
     """A name as Prometheus 2 knows it; Prometheus 3 and OpenTelemetry allow any character."""
-    return re.sub(r"[^a-zA-Z0-9_:]", "_", name)
+    return _ODD.sub("_", name)
 
 
 def _arrays(samples: Iterable[Sample]) -> Samples:

@@ -23,8 +23,8 @@ from dashgen.errors import UserError, one_line
 from dashgen.live.access import Access
 from dashgen.live.connections import hung_up_after, manager
 
-LARGEST = 32_000_000
-"""Bytes of an answer, unpacked: 150,000 series at a moment, or a million samples; ten times that in memory."""
+LARGEST = 16_000_000
+"""Bytes of an answer, unpacked: 100,000 series at a moment, or 700,000 samples; twenty times that in memory."""
 
 MOST_TRIES = 3
 LONGEST_WAIT = 10.0  # seconds between two tries, whatever Retry-After says
