@@ -213,5 +213,58 @@ def _review(found: Found, site: Site, title: str, link: str, output: Path | None
         write(review(found, site, title, link, step), output)
 
 
+class DoctorForm(StrEnum):
+    """Forms of what doctor finds."""
+
+    TEXT = "text"
+    JSON = "json"
+    GITHUB = "github"
+
+
+def doctor(
+    prometheus: Url = "http://localhost:9090",
+    grafana: Annotated[
+        str | None,
+        typer.Option("--grafana", help="address of a Grafana whose boards are compared; DASHGEN_GRAFANA_TOKEN"),
+    ] = None,
+    at: Annotated[datetime | None, typer.Option("--at", help="moment at which a job ran, UTC; by default now")] = None,
+    format: Annotated[DoctorForm, typer.Option("--format", help="form of the findings")] = DoctorForm.TEXT,
+    tenant: Tenant = None,
+    timeout: Timeout = 60.0,
+    config: Config = None,
+) -> None:
+    """Tell what makes the packs blind or wrong at a site, and the lines of dashgen.yaml that cure it."""
+    from dashgen import findings
+    from dashgen.live import api
+    from dashgen.live.annotate import grafana as grafana_at
+    from dashgen.live.doctor import table
+    from dashgen.live.doctor.probe import Probe
+
+    site = site_of(config)
+    server = api.prometheus(prometheus, tenant=tenant, seconds=timeout)
+    boards = grafana_at(grafana, seconds=timeout) if grafana else None
+    moment = (utc(at) if at else datetime.now(UTC)).timestamp()
+    with progress(len(table.CONDITIONS), "looking at") as step:
+        found = table.examine(Probe(server, site, moment, boards), step)
+    about = {each.name: each.about for each in table.CONDITIONS}
+    typer.echo(findings.render([each.finding for each in found], format.value, about), nl=False)
+    lines = table.cure(found)
+    if format is DoctorForm.TEXT:
+        if lines:
+            typer.echo(
+                f"\nLines for dashgen.yaml; then run `dashgen build`, and load and provision the result:\n\n{lines}",
+                nl=False,
+            )
+        elif not found:
+            typer.echo(f"{server.url}: nothing is wrong in any of {len(table.CONDITIONS)} conditions")
+    if found:
+        raise typer.Exit(1)
+
+
 ALIASES = ("windows",)
-COMMANDS: dict[str, Callable[..., None]] = {"record": record, "incidents": incidents, "windows": incidents}
+COMMANDS: dict[str, Callable[..., None]] = {
+    "record": record,
+    "incidents": incidents,
+    "windows": incidents,
+    "doctor": doctor,
+}
