@@ -11,7 +11,7 @@ from dashgen import build
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config import Site
 from dashgen.live.answers import Alertmanagers, Rules
-from dashgen.live.api import Prometheus
+from dashgen.live.api import Prometheus, Samples
 from dashgen.live.client import Client, Refused
 from dashgen.recordings.format import Series
 
@@ -37,6 +37,7 @@ class Probe:
     def __init__(self, server: Prometheus, site: Site, moment: float, grafana: Client | None = None) -> None:
         self.server, self.site, self.moment, self.grafana = server, site, moment, grafana
         self._asked: dict[str, list[Series]] = {}
+        self._raw: dict[str, list[Samples]] = {}
 
     def rows(self, template: str) -> list[Series]:
         """The value of PromQL with the catalogue's placeholders, one sample a series."""
@@ -44,6 +45,13 @@ class Probe:
         if expr not in self._asked:
             self._asked[expr] = self.server.instant(expr, self.moment)
         return self._asked[expr]
+
+    def raw(self, template: str) -> list[Samples]:
+        """The raw samples of the last minutes of the series that a selector with placeholders matches."""
+        selector = build.fill(template, self.site)
+        if selector not in self._raw:
+            self._raw[selector] = list(self.server.raw(selector, self.moment - RECENT, self.moment).values())
+        return self._raw[selector]
 
     def number(self, template: str) -> float:
         """The value of PromQL that gives one series; 0 where it gives none."""

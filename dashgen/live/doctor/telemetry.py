@@ -10,11 +10,13 @@ import numpy as np
 
 from dashgen import build
 from dashgen.catalogue.metrics import COLLECTIVE_LABELS
-from dashgen.live.doctor.probe import RECENT, Diagnosis, Probe
+from dashgen.live.api import Samples
+from dashgen.live.doctor.probe import Diagnosis, Probe
 from dashgen.live.selection import one_of
 from dashgen.recordings.pseudonyms import JOB_LABELS
 
 MOST_NAMED = 5  # names in a sentence
+_TOLERANCE = 0.25  # of an interval; jitter is a tenth of it, and intervals are multiples
 SKEW = 5.0  # seconds; NTP keeps clocks within milliseconds, and a scrape takes up to a second or two
 
 # What Inspector's metrics are called where somebody renames them, for example an OTLP receiver by their unit.
@@ -155,9 +157,9 @@ def no_file_age(probe: Probe) -> Iterator[Diagnosis]:
 
 def dump_interval(probe: Probe) -> Iterator[Diagnosis]:
     """Dumps come more often, or less often, than the rules think."""
-    measured = _dumps(probe)
-    expected = probe.site.dump_interval
-    if measured is None or abs(measured - expected) <= 0.25 * expected:
+    measured, expected = _dumps(probe), probe.site.dump_interval
+    # Whoever looks too rarely cannot tell.
+    if measured is None or _too_rare(probe) or abs(measured - expected) <= _TOLERANCE * expected:
         return
     found = build.duration(min(600.0, max(1.0, round(measured))))
     said = f"files are written every {measured:.0f} s, the rules expect {expected:g} s"
@@ -166,11 +168,22 @@ def dump_interval(probe: Probe) -> Iterator[Diagnosis]:
 
 def scrape_interval(probe: Probe) -> Iterator[Diagnosis]:
     """Scrapes are rarer than dumps, so that dumps are never seen."""
+    if _too_rare(probe):
+        said = f"targets are scraped every {_scrapes(probe):.0f} s, dumps come every {probe.site.dump_interval:g} s"
+        yield Diagnosis("scrape_interval", f"{said}: some are never seen")
+
+
+def _too_rare(probe: Probe) -> bool:
+    """Whether targets are scraped more rarely than files are written, as far as anybody can see."""
+    scrapes = _scrapes(probe)
+    slower = (_dumps(probe) or 0.0) > (1 + _TOLERANCE) * scrapes
+    return scrapes > (1 + _TOLERANCE) * probe.site.dump_interval and not slower
+
+
+def _scrapes(probe: Probe) -> float:
+    """Seconds between two scrapes; 0 where there is too little to tell."""
     spacings = [float(np.median(np.diff(times))) for times, _ in _raw(probe) if times.size > 2]
-    measured, dumps = (float(np.median(spacings)) if spacings else 0.0), _dumps(probe) or probe.site.dump_interval
-    if measured > 1.25 * dumps:
-        said = f"targets are scraped every {measured:.0f} s, dumps come every {dumps:.0f} s: some are never seen"
-        yield Diagnosis("scrape_interval", said)
+    return float(np.median(spacings)) if spacings else 0.0
 
 
 def _dumps(probe: Probe) -> float | None:
@@ -183,16 +196,13 @@ def _dumps(probe: Probe) -> float | None:
     return float(np.median(spacings)) if spacings else None
 
 
-def _raw(
-    probe: Probe,
-) -> list[tuple[np.ndarray[tuple[int], np.dtype[np.float64]], np.ndarray[tuple[int], np.dtype[np.float64]]]]:
+def _raw(probe: Probe) -> list[Samples]:
     """Raw samples of when the files of some targets were written."""
+    instance = probe.site.labels.instance
     if not probe.placed or not probe.has("mtime"):
         return []
-    targets = sorted({one[probe.site.labels.instance] for one in probe.sample if probe.site.labels.instance in one})[:3]
-    which = f'<mtime>{{file=~"<textfile_regex>", <instance_label>=~{one_of(set(targets))}}}'
-    found = probe.server.raw(build.fill(which, probe.site), probe.moment - RECENT, probe.moment)
-    return list(found.values())
+    targets = sorted({one[instance] for one in probe.sample if instance in one})[:3]
+    return probe.raw(f'<mtime>{{file=~"<textfile_regex>", <instance_label>=~{one_of(set(targets))}}}')
 
 
 def garbage(probe: Probe) -> Iterator[Diagnosis]:
