@@ -19,8 +19,10 @@ from command import dashgen
 from processes import PATIENCE, serving, tool
 from servers import Asked, Reply, answering
 
+import dashgen as dashgen_package
 from dashgen import build, config
 from dashgen.catalogue.metrics import METRICS
+from dashgen.live.access import VARIABLES
 from dashgen.live.answers import Alertmanagers
 from dashgen.live.api import Prometheus
 from dashgen.live.client import Client
@@ -428,3 +430,11 @@ def test_victoriametrics_is_examined_as_well(tmp_path: Path) -> None:
         client.get("/internal/force_flush")
         found = named(examine(Probe(Prometheus(client), SITE, moment)))
     assert set(found) == {"rules-not-loaded"}
+
+
+def test_the_documentation_tells_every_condition_and_every_variable() -> None:
+    text = (Path(dashgen_package.__file__).parent / "docs" / "live.md").read_text(encoding="utf-8")
+    for condition in CONDITIONS:
+        assert f"| `{condition.name}` | {condition.about} |" in text
+    for name in VARIABLES:
+        assert f"`DASHGEN_PROMETHEUS_{name}`" in text

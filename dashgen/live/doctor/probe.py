@@ -46,9 +46,12 @@ class Probe:
             self._asked[expr] = self.server.instant(expr, self.moment)
         return self._asked[expr]
 
-    def raw(self, template: str) -> list[Samples]:
-        """The raw samples of the last minutes of the series that a selector with placeholders matches."""
-        selector = build.fill(template, self.site)
+    def raw(self, template: str, more: Mapping[str, str]) -> list[Samples]:
+        """The raw samples of the last minutes of the series that a selector with placeholders matches.
+
+        ``more`` are further placeholders: what a server said is not searched for any.
+        """
+        selector = build.fill(template, self.site, more)
         if selector not in self._raw:
             self._raw[selector] = list(self.server.raw(selector, self.moment - RECENT, self.moment).values())
         return self._raw[selector]

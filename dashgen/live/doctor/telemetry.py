@@ -26,6 +26,7 @@ _RENAMED = {
     "busbw": re.compile(r"(?!.*p2p).*bus_?bandwidth.*"),
     "exec": re.compile(r"(?!.*p2p).*exec.*time.*"),
 }
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _GPU = re.compile(r"GPU\d+")
 _TARGET = re.compile(r"\S+:\d+")
 _OTHERS = frozenset({*COLLECTIVE_LABELS, "job", "cluster"}) - {"slurm_job_id", "node", "gpu"}
@@ -144,15 +145,19 @@ def no_file_age(probe: Probe) -> Iterator[Diagnosis]:
     files = {one["file"] for one in probe.labels("<mtime> and on (<target>) <busbw>{<selector>}") if "file" in one}
     ours = sorted(file for file in files if "nccl" in file.lower())
     if ours:
-        pattern = ".*" + re.sub(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", "\0", ours[0].rpartition("/")[2])
-        pattern = (
-            re.escape(pattern).replace(r"\.\*", ".*/", 1).replace("\0", ".+").replace(r"\_", "_").replace(r"\-", "-")
-        )
         said = f"no file matches {probe.site.companions.textfile.file_regex}, but {ours[0]} looks like Inspector's"
-        yield Diagnosis("companions.textfile.file_regex", said, {"companions": {"textfile": {"file_regex": pattern}}})
+        config = {"companions": {"textfile": {"file_regex": _like(ours[0])}}}
+        yield Diagnosis("companions.textfile.file_regex", said, config)
     else:
         said = f"no {probe.site.metric('mtime')} of Inspector's files: a frozen file looks like a healthy one"
         yield Diagnosis("companions.textfile", said, {"companions": {"textfile": {"enabled": False}}})
+
+
+def _like(file: str) -> str:
+    """A regular expression of files that are called like this one, whatever their folder and GPU."""
+    name = file.rpartition("/")[2]
+    parts = (re.sub(r"([.+*?()|\[\]{}^$\\])", r"\\\1", part) for part in _UUID.split(name))
+    return ".*/" + (".+".join(parts) if _UUID.search(name) else ".*nccl.*[.]prom")
 
 
 def dump_interval(probe: Probe) -> Iterator[Diagnosis]:
@@ -202,7 +207,8 @@ def _raw(probe: Probe) -> list[Samples]:
     if not probe.placed or not probe.has("mtime"):
         return []
     targets = sorted({one[instance] for one in probe.sample if instance in one})[:3]
-    return probe.raw(f'<mtime>{{file=~"<textfile_regex>", <instance_label>=~{one_of(set(targets))}}}')
+    which = '<mtime>{file=~"<textfile_regex>", <instance_label>=~<targets>}'
+    return probe.raw(which, {"targets": one_of(set(targets))})
 
 
 def garbage(probe: Probe) -> Iterator[Diagnosis]:
