@@ -15,6 +15,7 @@ from dashgen.config import Site
 from dashgen.live.api import Prometheus
 from dashgen.live.fetch import Fetcher
 from dashgen.live.record import fetch, gridded, own_step
+from dashgen.live.selection import UP
 from dashgen.prometheus import Evaluation, Firing
 from dashgen.recordings.format import Recording, Series, selector
 from dashgen.trials import packs
@@ -28,7 +29,7 @@ _OURS = "(job|peer|gpu|node):.*"
 
 
 class History(Protocol):
-    """Series that rules recorded, ``ALERTS`` among them."""
+    """Series that rules recorded, ``ALERTS`` among them; only finite samples."""
 
     def series(self, name: str, start: float, end: float, labels: Mapping[str, str]) -> list[Series]:
         """The samples in [start, end], in seconds since the epoch, of the series of a name with these labels."""
@@ -43,7 +44,8 @@ class Asked:
     def series(self, name: str, start: float, end: float, labels: Mapping[str, str]) -> list[Series]:
         """See ``History``; raises UserError as the server."""
         found = Fetcher(self._server, start, end, None, None, _PIECE)([selector(name, labels)])
-        return [Series(*key, *samples) for key, samples in found.items()]
+        # A server may answer with more than it was asked for.
+        return AtHand(Series(*key, *samples) for key, samples in found.items()).series(name, start, end, labels)
 
 
 class AtHand:
@@ -58,7 +60,7 @@ class AtHand:
         """See ``History``."""
         found = []
         for one in self._by_name.get(name, ()):
-            inside = (one.times >= start) & (one.times <= end)
+            inside = (one.times >= start) & (one.times <= end) & np.isfinite(one.values)
             if labels.items() <= dict(one.labels).items() and inside.any():
                 found.append(Series(one.name, one.labels, one.times[inside], one.values[inside]))
         return found
@@ -97,7 +99,8 @@ def fetched(
 
     Raises UserError when the server has nothing of the jobs.
     """
-    raw = fetch(server, jobs, start, end, site)
+    known = {*build.exposed(site), UP}
+    raw = {key: samples for key, samples in fetch(server, jobs, start, end, site).items() if key[0] in known}
     step = own_step(raw, site)
     samples = gridded(raw, step)
     story = Recording(

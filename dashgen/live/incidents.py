@@ -35,6 +35,9 @@ BRIEF = 3
 BEFORE = 12
 """Dumps before the verdict in which its fault may have begun; lateness is believed after three, a stall after six."""
 
+LONGEST = 86400.0  # seconds for which the rules remember the last news of a job
+MOST_GPUS = 10_000_000  # more is no count of GPUs
+
 MOST_ROWS = 3  # of one kind of evidence, the largest first
 
 
@@ -208,10 +211,13 @@ def _timed(history: History, site: Site, bare: Incident, of_job: dict[str, str])
     dump = site.dump_interval
     first = bare.detected - BEFORE * dump
     if bare.state == "stalled":
-        since = [float(value) for one in history.series(SINCE, bare.detected, bare.end, of_job) for value in one.values]
+        since = [
+            value for one in history.series(SINCE, bare.detected, bare.end, of_job) for value in one.values.tolist()
+        ]
         # News are seen for a while after they came.
         seen_for = seconds(build.words(site)["news"])
-        return replace(bare, start=min([bare.detected, *(moment - seen_for for moment in since)]))
+        begins = [value - seen_for for value in since if bare.detected - LONGEST <= value <= bare.detected]
+        return replace(bare, start=min([bare.detected, *begins]))
     found = readings(history, site, bare.suspect, bare.transport, bare.node, bare.gpu, of_job, first, bare.end)
     start, end = _extent(found, bare.detected, bare.end)
     return replace(bare, start=start, end=end)
@@ -232,7 +238,8 @@ def _extent(found: Sequence[Reading], detected: float, end: float) -> tuple[floa
 def _costed(history: History, site: Site, one: Incident, of_job: dict[str, str]) -> Incident:
     dump = site.dump_interval
     around = (one.start - BEFORE * dump, one.end + BEFORE * dump)
-    gpus = max((float(each.values.max()) for each in history.series(GPUS, *around, of_job)), default=0.0)
+    counts = [float(each.values.max()) for each in history.series(GPUS, *around, of_job)]
+    gpus = max((count for count in counts if 0 <= count <= MOST_GPUS), default=0.0)
     throughput, lost = _throughput(history, one, of_job, around, dump)
     if one.state == "stalled":
         lost = one.length  # also where nothing tells the throughput
