@@ -28,6 +28,7 @@ from dashgen.terminal import (
 
 if TYPE_CHECKING:
     from dashgen.config import Site
+    from dashgen.live.client import Client
     from dashgen.live.look import Found
 
 CREDENTIALS = """Credentials come from the environment: DASHGEN_PROMETHEUS_TOKEN, _TOKEN_FILE, _USER, _PASSWORD,
@@ -132,26 +133,13 @@ def incidents(
     config: Config = None,
 ) -> None:
     """Tell when jobs were slow or stood still, whose fault it was, and what it cost."""
-    from dashgen.live import incident_report
-    from dashgen.live.annotate import annotate as annotated
-    from dashgen.live.annotate import grafana as grafana_at
-    from dashgen.live.review import MARK
-    from dashgen.output import check_own
-
     if (prometheus is None) == (recording is None):
         raise UserError("incidents: needs a place to look; give --prometheus URL or --recording DIR")
     if recording is not None and (start or end or since):
         raise UserError("--start, --end, --since: a recording is looked at as a whole; leave them out")
-    if format is Form.HTML:
-        if output is None:
-            raise UserError("--format html: needs a file; add -o review.html")
-        check_own(output, MARK)
+    _check_form(format, output)
     site = site_of(config)
-    target = None
-    if annotate:
-        if not (grafana or site.grafana.url):
-            raise UserError("--annotate: needs a Grafana; add --grafana URL, or grafana.url to dashgen.yaml")
-        target = grafana_at(grafana or site.grafana.url, seconds=timeout)
+    target = _grafana(grafana or site.grafana.url, timeout) if annotate else None
     place = _Place(list(dict.fromkeys(job or [])), tenant, timeout)
     if recording is not None:
         found, site, title = place.recorded(recording, site)
@@ -159,16 +147,60 @@ def incidents(
         found, title = place.live(prometheus or "", site, *span(start, end, since or (None if start else "24h")))
     for line in found.notes:
         typer.echo(line, err=True)
-    if format is Form.TABLE:
+    if format is Form.HTML:
+        _review(found, site, title, (prometheus or "").rstrip("/"), output)
+    else:
+        _tell(found, site, format, output)
+    if target is not None:
+        from dashgen.live.annotate import annotate as annotated
+
+        typer.echo(f"{target.url}: {annotated(target, found.incidents)} annotations written", err=True)
+
+
+def _check_form(form: Form, output: Path | None) -> None:
+    """Before anything is asked: a review needs a file, and not somebody else's."""
+    if form is Form.TABLE and output is not None:
+        raise UserError("--output: a table is for the terminal; add --format json, csv or html")
+    if form is not Form.HTML:
+        return
+    from dashgen import prometheus
+    from dashgen.live.review import MARK
+    from dashgen.output import check_own
+
+    if output is None:
+        raise UserError("--format html: needs a file; add -o review.html")
+    check_own(output, MARK)
+    for tool in ("promtool", "prometheus"):
+        prometheus.find(tool)
+
+
+def _grafana(url: str, timeout: float) -> Client:
+    from dashgen.live.annotate import grafana
+
+    if not url:
+        raise UserError("--annotate: needs a Grafana; add --grafana URL, or grafana.url to dashgen.yaml")
+    return grafana(url, seconds=timeout)
+
+
+def _tell(found: Found, site: Site, form: Form, output: Path | None) -> None:
+    from dashgen.live import incident_report
+
+    if form is Form.JSON:
+        write(incident_report.as_json(found.incidents), output)
+    elif form is Form.CSV:
+        write(incident_report.as_csv(found.incidents), output)
+    else:
         console().print(incident_report.table(found.incidents, site))
         typer.echo(incident_report.summary(found.incidents))
-    elif format is Form.HTML:
-        _review(found, site, title, (prometheus or "").rstrip("/"), output)
-        typer.echo(f"{output}: {incident_report.summary(found.incidents)}")
-    else:
-        write((incident_report.as_json if format is Form.JSON else incident_report.as_csv)(found.incidents), output)
-    if target is not None:
-        typer.echo(f"{target.url}: {annotated(target, found.incidents)} annotations written", err=True)
+
+
+def _review(found: Found, site: Site, title: str, link: str, output: Path | None) -> None:
+    from dashgen.live.incident_report import summary
+    from dashgen.live.review import MOST, review
+
+    with progress(min(len(found.incidents), MOST), "drawing") as step:
+        write(review(found, site, title, link, step), output)
+    typer.echo(f"{output}: {summary(found.incidents)}")
 
 
 @dataclass(frozen=True)
@@ -201,16 +233,6 @@ class _Place:
             found = look.on_server(server, site, begin.timestamp(), stop.timestamp(), self.jobs)
             step(url)
         return found, f"Incidents from {begin:%Y-%m-%d %H:%M} to {stop:%Y-%m-%d %H:%M} UTC"
-
-
-def _review(found: Found, site: Site, title: str, link: str, output: Path | None) -> None:
-    from dashgen import prometheus
-    from dashgen.live.review import MOST, review
-
-    for tool in ("promtool", "prometheus"):
-        prometheus.find(tool)
-    with progress(min(len(found.incidents), MOST), "drawing") as step:
-        write(review(found, site, title, link, step), output)
 
 
 class DoctorForm(StrEnum):

@@ -257,6 +257,7 @@ def test_annotations_are_written_once_and_hold_no_markup() -> None:
         (["--recording", str(RECORDINGS / "idle"), "--job", "none"], "no series with slurm_job_id='none'"),
         (["--prometheus", "http://127.0.0.1:1"], "not reachable"),
         (["--prometheus", "http://x", "--format", "html"], "add -o review.html"),
+        (["--prometheus", "http://x", "-o", "x"], "a table is for the terminal"),
         (["--prometheus", "http://x", "--annotate"], "needs a Grafana"),
         (["--prometheus", "http://x", "--since", "soon"], "not a duration"),
     ],

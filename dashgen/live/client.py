@@ -19,7 +19,7 @@ import urllib3
 from urllib3.exceptions import HTTPError, InvalidHeader, LocationParseError, NewConnectionError, SSLError, TimeoutError
 
 from dashgen import __version__
-from dashgen.errors import UserError, one_line
+from dashgen.errors import UserError, one_line, printable
 from dashgen.live.access import Access
 from dashgen.live.connections import hung_up_after, manager
 
@@ -123,7 +123,7 @@ class Client:
         said = one_line(text)
         for secret in self.access.secrets:
             said = said.replace(secret, "***")
-        said = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in said)
+        said = printable(said)
         return said if len(said) <= _SHOWN else said[: _SHOWN - 1] + "…"
 
     def _patiently(

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from dashgen.catalogue import SIGNAL_BY_NAME
 from dashgen.config import Site
+from dashgen.errors import printable
 from dashgen.live.incidents import Evidence, Incident
 from dashgen.preview.units import written
 
@@ -99,9 +100,9 @@ def table(found: Sequence[Incident], site: Site) -> Table:
         drawn.add_column(head, justify="right" if head in ("lasted", "depth", "GPU hours") else "left")
     for one in found:
         row = (name(one), moment(one.start), length(one), what(one), where(one), depth(one), throughput(one, site))
-        drawn.add_row(*(Text(_printable(cell)) for cell in (*row, cost(one), alerts(one))))
+        drawn.add_row(*(Text(printable(cell)) for cell in (*row, cost(one), alerts(one))))
         for each in one.fabric:
-            drawn.add_row(*("",) * 3, Text(_printable(fabric(each)), style="dim"))
+            drawn.add_row(*("",) * 3, Text(printable(fabric(each)), style="dim"))
     return drawn
 
 
@@ -170,8 +171,3 @@ def fabric(each: Evidence) -> str:
     """A row of fabric evidence."""
     labels = " ".join(f"{key}={value}" for key, value in each.labels)
     return f"{each.name} {labels}: {written(each.value, SIGNAL_BY_NAME[each.name].unit)}"
-
-
-def _printable(text: str) -> str:
-    """Label values are anybody's: nothing in them may move a terminal's cursor."""
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from dashgen.errors import printable
 from dashgen.findings import Finding
 from dashgen.live.doctor import boards, rules, sources, telemetry
 from dashgen.live.doctor.probe import Diagnosis, Probe
@@ -96,9 +97,8 @@ class Told:
     @property
     def finding(self) -> Finding:
         """As every report of dashgen has it."""
-        return Finding(
-            self.condition.name, self.diagnosis.where, f"{self.diagnosis.message}; cure: {self.condition.cure}"
-        )
+        message = f"{printable(self.diagnosis.message)}; cure: {self.condition.cure}"
+        return Finding(self.condition.name, printable(self.diagnosis.where), message)
 
 
 def examine(probe: Probe, step: Callable[[str], None] = lambda name: None) -> list[Told]:
