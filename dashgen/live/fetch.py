@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from dashgen.errors import UserError
+from dashgen.live.access import TENANT
 from dashgen.live.api import Key, Prometheus, Samples, join
 from dashgen.recordings.importing import Progress
 
@@ -87,7 +88,9 @@ class Fetcher:
     def _path(self, selector: str, begin: float, stop: float) -> Path | None:
         if self._kept is None:
             return None
-        asked = json.dumps([self._server.url, dict(self._server.client.access.headers), selector, begin, stop])
+        # Another tenant is another server; another token is not.
+        tenant = self._server.client.access.headers.get(TENANT, "")
+        asked = json.dumps([self._server.url, tenant, selector, begin, stop])
         return self._kept / f"{hashlib.sha256(asked.encode()).hexdigest()[:32]}.piece"
 
 
