@@ -24,7 +24,7 @@ from dashgen.live import annotate, incident_report, look
 from dashgen.live.api import Prometheus
 from dashgen.live.client import Client
 from dashgen.live.history import AtHand, Played, played
-from dashgen.live.incidents import GPUS, THROUGHPUT, USUAL, VERDICT, Incident, incidents
+from dashgen.live.incidents import GPUS, SINCE, THROUGHPUT, USUAL, VERDICT, Incident, incidents
 from dashgen.recordings.format import Series, read_samples, read_story
 from dashgen.recordings.simulate import load_scenario, simulate
 
@@ -171,10 +171,12 @@ def test_what_belongs_together_is_one_incident_and_what_does_not_is_two() -> Non
 
 
 def test_what_began_before_the_range_is_told_and_what_has_not_ended_says_so() -> None:
-    series = verdicts(("network", 40))
-    (one,) = incidents(AtHand(series), SITE, BEGAN + 5 * DUMP, BEGAN + 20 * DUMP)
-    assert one.start == BEGAN and one.ongoing
-    assert incidents(AtHand(series), SITE, BEGAN + 60 * DUMP, BEGAN + 90 * DUMP) == []
+    series = verdicts(("network", 100))
+    since = Series(SINCE, (("slurm_job_id", "1"),), series[0].times, np.full(100, BEGAN))
+    for begin in (5, 60):
+        (one,) = incidents(AtHand([*series, since]), SITE, BEGAN + begin * DUMP, BEGAN + 80 * DUMP)
+        assert one.start == BEGAN and one.ongoing
+    assert incidents(AtHand(series), SITE, BEGAN + 120 * DUMP, BEGAN + 150 * DUMP) == []
 
 
 def test_the_cost_is_the_share_of_the_usual_work_that_was_not_done() -> None:

@@ -116,7 +116,7 @@ class Prometheus:
             body = self.client.post(path, parameters) if post else self.client.get(path, parameters)
         except Refused as refusal:
             said = _error(refusal.body)
-            if said is None:
+            if said is None or refusal.status in (401, 403, 429, 503):
                 raise
             told = f"{self.url}: HTTP {refusal.status}: {self.client.clean(said)}"
             raise Refused(told, refusal.status, refusal.body) from refusal

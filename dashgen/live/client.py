@@ -12,8 +12,6 @@ import urllib.parse
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Self
 
 import urllib3
 from urllib3.exceptions import HTTPError, InvalidHeader, LocationParseError, NewConnectionError, SSLError, TimeoutError
@@ -34,6 +32,7 @@ _MOVED = (301, 302, 307, 308)
 _PIECE = 65536
 _ERRNO = re.compile(r"\[Errno -?\d+\] ([^()]*)")
 _CONNECTION = re.compile(r"^\w+\(host=[^)]*\): ")
+_LONGEST = 500  # characters of an address
 _SHOWN = 200  # characters of what a server says
 
 
@@ -77,15 +76,6 @@ class Client:
         self.url = _checked(self.url, self.what)
         self._managers: dict[str, urllib3.PoolManager] = {}
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for each in self._managers.values():
-            each.clear()
-
     def get(self, path: str, parameters: Parameters | None = None) -> bytes:
         """The body of the answer to a GET. Raises as ``request``."""
         query = f"?{_encoded(parameters)}" if parameters else ""
@@ -102,7 +92,7 @@ class Client:
         """The body of a successful answer.
 
         A busy server is asked again, a redirect is followed on the same host. Raises Refused for any other answer,
-        TooLarge for one that does not end in time, UserError when there is none.
+        TooLarge for one of more bytes than ``limits`` allow, UserError when none comes in time.
         """
         deadline = time.monotonic() + self.limits.seconds
         at = self.url + path
@@ -239,7 +229,7 @@ def _checked(url: str, what: str) -> str:
             raise UserError(f"the address of {what} has a ? or a #; leave them out, give a token by the environment")
         sound = parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port > 0)
         url.encode("ascii")
-        if not sound or not url.isprintable() or " " in url:
+        if not sound or not url.isprintable() or " " in url or len(url) > _LONGEST:
             raise ValueError
         urllib3.util.parse_url(url)
     except (ValueError, LocationParseError) as error:

@@ -132,7 +132,7 @@ def incidents(history: History, site: Site, start: float, end: float, jobs: Iter
         for owner, seen in rows.items():
             for window in _windows(sorted(seen, key=lambda row: row.moment), site.dump_interval):
                 if window[-1].moment >= start:
-                    found.append(_incident(history, site, owner, window, end))
+                    found.append(_incident(history, site, owner, window, (first, end)))
     return sorted(found, key=lambda one: (one.start, one.cluster, one.job, one.state))
 
 
@@ -176,12 +176,26 @@ def _blamed(window: Sequence[_Row]) -> tuple[str, str, str, str, str]:
     return Counter(row.blamed for row in window).most_common(1)[0][0]
 
 
-def _incident(history: History, site: Site, owner: tuple[str, str], window: Sequence[_Row], end: float) -> Incident:
+def _detected(history: History, window: Sequence[_Row], of_job: dict[str, str], first: float, dump: float) -> float:
+    """When the verdict came; where that was before the first row that was looked at, as the rules remember it."""
+    moment = window[0].moment
+    if moment - first > 1.5 * dump:
+        return moment
+    since = [float(value) for one in history.series(SINCE, moment, moment + dump, of_job) for value in one.values]
+    return min([moment, *(value for value in since if value >= moment - LONGEST)])
+
+
+def _incident(
+    history: History, site: Site, owner: tuple[str, str], window: Sequence[_Row], within: tuple[float, float]
+) -> Incident:
+    """The incident of a window; ``within`` is the range in which verdicts were looked at."""
     cluster, job = owner
     state, suspect, transport, node, gpu = _blamed(window)
     of_job = {site.labels.job: job} | ({site.labels.cluster: cluster} if site.labels.cluster and cluster else {})
     dump = site.dump_interval
     worst = max(window, key=lambda row: row.depth)
+    first, end = within
+    detected = _detected(history, window, of_job, first, dump) if state == "degraded" else window[0].moment
     bare = Incident(
         cluster=cluster,
         job=job,
@@ -190,9 +204,9 @@ def _incident(history: History, site: Site, owner: tuple[str, str], window: Sequ
         transport=transport,
         node=node,
         gpu=gpu,
-        start=window[0].moment,
+        start=detected,
         end=window[-1].moment,
-        detected=window[0].moment,
+        detected=detected,
         worst=worst.moment,
         depth=worst.depth if state == "degraded" else 1.0,
         ongoing=end - window[-1].moment < 2 * dump,
