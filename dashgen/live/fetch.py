@@ -60,13 +60,13 @@ class Fetcher:
         found: dict[Key, list[Samples]] = {}
         pool = ThreadPoolExecutor(AT_ONCE)
         try:
-            waiting = [pool.submit(self._piece, *task) for task in tasks]
+            waiting = {pool.submit(self._piece, *task) for task in tasks}
             for done, future in enumerate(as_completed(waiting), 1):
                 for key, samples in future.result().items():
                     found.setdefault(key, []).append(samples)
                 if self._progress:
                     self._progress(done, len(tasks))
-                waiting.remove(future)
+                waiting.discard(future)  # with what it holds
         finally:
             pool.shutdown(cancel_futures=True)
         return {key: join(pieces) for key, pieces in sorted(found.items())}
