@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
@@ -20,11 +21,13 @@ from test_record import prometheus
 
 from dashgen import config
 from dashgen.catalogue import SIGNAL_BY_NAME
+from dashgen.errors import UserError
 from dashgen.live import annotate, incident_report, look
 from dashgen.live.api import Prometheus
 from dashgen.live.client import Client
 from dashgen.live.history import AtHand, Played, played
 from dashgen.live.incidents import GPUS, SINCE, THROUGHPUT, USUAL, VERDICT, Incident, incidents
+from dashgen.live.review import review
 from dashgen.recordings.format import Series, read_samples, read_story
 from dashgen.recordings.simulate import load_scenario, simulate
 
@@ -49,6 +52,10 @@ def attribution() -> Played:
 
 def stamp(text: str) -> float:
     return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+
+
+def gone(_: Incident) -> Played:
+    raise UserError("no raw series")
 
 
 def as_published(one: Incident) -> None:
@@ -93,6 +100,11 @@ def test_the_recorded_verdict_and_a_replay_of_the_rules_tell_the_same(attributio
                 (one,) = found.incidents
                 as_published(one)
                 assert (one.start, one.end, one.alerts) == (first.start, first.end, first.alerts)
+            if name == "ruled":
+                page = review(found, SITE, "Review", url)
+                assert "NCCL / Job" in page and "The verdict in Prometheus" in page and "cannot be drawn" not in page
+                lost = review(replace(found, around=gone), SITE, "Review", url)
+                assert "NcclJobDegraded fires" in lost and "The boards cannot be drawn: no raw series" in lost
 
 
 @pytest.mark.parametrize("name", ["healthy", "healthy-fsdp", "checkpoints", "batch-size", "killed"])

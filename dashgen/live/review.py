@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from dashgen import build, replay
 from dashgen.config import Site
+from dashgen.errors import UserError
 from dashgen.live import incident_report as words
 from dashgen.live.history import Played
 from dashgen.live.incidents import VERDICT, Incident
@@ -39,11 +40,17 @@ def review(
     body = [f"<h1>{text(title)}</h1>", *_overview(found.incidents, site)]
     panels = 0
     for number, one in enumerate(found.incidents):
-        if one in told:
-            part, count = _told(one, number, found.around(one), site, link, panels)
-            body += part
-            panels += count
-            progress(words.name(one))
+        if one not in told:
+            continue
+        body += _facts(one, number, site, link)
+        try:
+            part, count = _drawn(one, found.around(one), site, panels)
+        except UserError as error:
+            # Raw series may be kept for a shorter time than what the rules recorded.
+            part, count = [f'<p class="notes">The boards cannot be drawn: {text(error)}</p>'], 0
+        body += part
+        panels += count
+        progress(words.name(one))
     return document(title, body, MARK)
 
 
@@ -67,10 +74,26 @@ def _overview(found: Sequence[Incident], site: Site) -> Iterator[str]:
     yield "</div>"
 
 
-def _told(one: Incident, number: int, made: Played, site: Site, link: str, first: int) -> tuple[list[str], int]:
-    """An incident in full, and how many panels that took."""
+def _facts(one: Incident, number: int, site: Site, link: str) -> Iterator[str]:
+    """What happened when, what the ports said, and where to look further."""
+    yield f'<h2 id="incident-{number}">Job {text(words.name(one))}, {text(words.moment(one.start))} UTC</h2>'
+    yield f'<div class="facts"><p>{text(_sentence(one, site))}</p>'
+    yield plain_table(("UTC", "After", "What happened"), list(_timeline(one)))
+    if one.fabric:
+        yield "<h3>What the ports said</h3>"
+        yield plain_table(("Evidence",), [(words.fabric(each),) for each in one.fabric])
+    yield from _links(one, site, link)
+    yield "</div>"
+
+
+def _boards(one: Incident) -> tuple[str, ...]:
+    return (*BOARDS, *([FABRIC] if one.fabric else []))
+
+
+def _drawn(one: Incident, made: Played, site: Site, first: int) -> tuple[list[str], int]:
+    """The values behind the verdict and the boards at its worst, and how many panels those have."""
     bundle = build.bundle(site, [site.sensitivity])
-    slugs = [slug for slug in (*BOARDS, *([FABRIC] if one.fabric else [])) if slug in bundle.dashboards]
+    slugs = [slug for slug in _boards(one) if slug in bundle.dashboards]
     # The boards choose the job that the story tells of.
     story = made.replay.story.model_copy(update={"faults": (_fault(one),)})
     # An incident that has just been seen may be worst at the very end.
@@ -78,19 +101,12 @@ def _told(one: Incident, number: int, made: Played, site: Site, link: str, first
     with replay.serve(made.replay) as server:
         chain = why(Subject(VERDICT, one.job, worst), site, server.query)
     sections = drawn(bundle, slugs, made.replay, story, worst, build.panel_needs(site), first=first)
+    summary = "The values behind the verdict at its worst"
     body = [
-        f'<h2 id="incident-{number}">Job {text(words.name(one))}, {text(words.moment(one.start))} UTC</h2>',
-        f'<div class="facts"><p>{text(_sentence(one, site))}</p>',
-        plain_table(("UTC", "After", "What happened"), list(_timeline(one))),
+        f"<details><summary>{summary}</summary><pre>{text(chain)}</pre></details>",
+        f"<h3>The boards as at {text(words.moment(worst))} UTC</h3>",
+        *boards(sections, first),
     ]
-    if one.fabric:
-        body.append("<h3>What the ports said</h3>")
-        body.append(plain_table(("Evidence",), [(words.fabric(each),) for each in one.fabric]))
-    body += [*_links(one, site, link, slugs), "</div>"]
-    body.append(
-        f"<details><summary>The values behind the verdict at its worst</summary><pre>{text(chain)}</pre></details>"
-    )
-    body += [f"<h3>The boards as at {text(words.moment(worst))} UTC</h3>", *boards(sections, first)]
     return body, sum(len(section.panels) for section in sections)
 
 
@@ -120,12 +136,12 @@ def _timeline(one: Incident) -> Iterator[tuple[str, str, str]]:
         yield words.moment(moment), f"{moment - one.start:.0f} s", happened
 
 
-def _links(one: Incident, site: Site, link: str, slugs: Sequence[str]) -> Iterator[str]:
+def _links(one: Incident, site: Site, link: str) -> Iterator[str]:
     """Where to look further."""
     targets = []
     around = {"from": round(1000 * (one.start - 900)), "to": round(1000 * (one.end + 900))}
     if site.grafana.url:
-        for slug in slugs:
+        for slug in _boards(one):
             asked = urllib.parse.urlencode({"var-job": one.job, **around})
             address = f"{site.grafana.url.rstrip('/')}/d/{site.grafana.uid_prefix}{slug}?{asked}"
             targets.append((address, f"Board {slug} in Grafana"))
