@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -20,13 +19,22 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from dashgen import __version__
+from dashgen import __version__, cli_live
 from dashgen.errors import UserError
 from dashgen.model import Sensitivity
+from dashgen.terminal import (
+    Config,
+    OutFile,
+    RecordingFolder,
+    bytes_progress,
+    console,
+    progress,
+    site_of,
+    utc,
+    write,
+)
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from dashgen.config import Site
     from dashgen.output import Change
     from dashgen.recordings.format import Recording, Series
@@ -44,16 +52,13 @@ config_app = typer.Typer(help="A commented dashgen.yaml, and its JSON Schema for
 import_app = typer.Typer(help="Make a recording from Inspector's own files.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
 app.add_typer(import_app, name="import")
+for name, command in cli_live.COMMANDS.items():
+    app.command(name, epilog=cli_live.CREDENTIALS, hidden=name in cli_live.ALIASES)(command)
 
 # Where a checkout keeps its recordings; an installed dashgen is told where they are.
 DEFAULT_RECORDINGS = Path("tests/recordings")
 
-Config = Annotated[
-    Path | None, typer.Option("--config", "-c", help="dashgen.yaml of the site; by default the one in this folder")
-]
 Level = Annotated[Sensitivity, typer.Option("--sensitivity", help="how much the on-call wants to hear")]
-RecordingFolder = Annotated[Path, typer.Option("--output", "-o", help="folder of the recording")]
-OutFile = Annotated[Path | None, typer.Option("--output", "-o", help="a file instead of standard output")]
 
 
 class Only(StrEnum):
@@ -91,12 +96,6 @@ def _formats(incomplete: str) -> list[str]:
     from dashgen.targets import FORMATS
 
     return [name for name in FORMATS if name.startswith(incomplete)]
-
-
-def _site(config: Path | None) -> Site:
-    from dashgen.config import load
-
-    return load(config)
 
 
 def _version(wanted: bool) -> None:
@@ -142,7 +141,7 @@ def build(
     for name in names:
         if name not in TARGETS:
             raise UserError(f"--target {name}: no such target; there are {', '.join(TARGETS)}")
-    site = _site(config)
+    site = site_of(config)
     bundle = building.bundle(site, [sensitivity] if sensitivity else list(Sensitivity))
     files: dict[str, str] = {}
     for name in names:
@@ -194,13 +193,13 @@ def rules(
 
     if format not in FORMATS:
         raise UserError(f"--format {format}: no such form; there are {', '.join(FORMATS)}")
-    site = _site(config)
+    site = site_of(config)
     bundle = building.bundle(site, [sensitivity])
     groups = () if only is Only.ALERTS else bundle.recording
     if only is not Only.RECORDING:
         groups += bundle.alerts[sensitivity]
     name = f"nccl-{only.value if only else sensitivity.value}"
-    _write(FORMATS[format](Pack(name, groups), bundle, site), output)
+    write(FORMATS[format](Pack(name, groups), bundle, site), output)
 
 
 @app.command()
@@ -223,7 +222,7 @@ def explain(
     from dashgen.explain import check
     from dashgen.explain import explain as text
 
-    site = _site(config)
+    site = site_of(config)
     if job is None:
         if prometheus or recording or at:
             raise UserError("explain: --prometheus, --recording and --at need a job; add --job ID")
@@ -232,13 +231,14 @@ def explain(
     if (prometheus is None) == (recording is None):
         raise UserError("explain: --job needs a place to look; give --prometheus URL or --recording DIR")
     check(name, site)
-    asked = None if at is None else _utc(at).timestamp()
+    asked = None if at is None else utc(at).timestamp()
     if prometheus is not None:
-        from dashgen.recordings.live import Prometheus
+        from dashgen.live import api
         from dashgen.why import Subject, why
 
         now = datetime.now(UTC).timestamp()
-        typer.echo(why(Subject(name, job, now if asked is None else asked), site, Prometheus(prometheus).instant))
+        ask = api.prometheus(prometheus).instant
+        typer.echo(why(Subject(name, job, now if asked is None else asked), site, ask))
     elif recording is not None:
         typer.echo(_why_recorded(name, job, recording, asked, site))
 
@@ -256,7 +256,7 @@ def _why_recorded(name: str, job: str, folder: Path, asked: float | None, given:
     subject = Subject(name, job, replay.within(story, asked, moment(story, job)))
     ((_, site),) = scoreboard.sites([folder], given)
     bundle = building.bundle(site, list(Sensitivity))
-    with _progress(1, "evaluating") as step:
+    with progress(1, "evaluating") as step:
         played = replay.replay(bundle, story, read_samples(folder), list(Sensitivity))
         step(folder.name)
     with replay.serve(played) as server:
@@ -303,14 +303,14 @@ def validate(
     from dashgen import build as building
     from dashgen import proof, scoreboard
 
-    site = _site(config)
+    site = site_of(config)
     tiers = sensitivity or list(Sensitivity)
     folders = scoreboard.folders(recordings)
     if report is not None and not report.absolute().parent.is_dir():
         raise UserError(f"{report}: its folder does not exist; make it, or name another file with --report")
     packs = proof.check_packs(building.bundle(site, tiers), building.exposed(site))
     jobs = [(building.bundle(own, tiers), folder) for folder, own in scoreboard.sites(folders, site)]
-    with _progress(len(jobs), "proving") as step:
+    with progress(len(jobs), "proving") as step:
         proofs = proof.prove_all(jobs, tiers, building.panel_needs(site), lambda done: step(done.name))
     # A single recording is not meant to fill every board.
     board = proof.Scoreboard(
@@ -318,12 +318,12 @@ def validate(
         proofs=tuple(proofs),
         unproven=tuple(proof.unproven(proofs)) if recordings == DEFAULT_RECORDINGS else (),
     )
-    _console().print(scoreboard.table(board, tiers))
+    console().print(scoreboard.table(board, tiers))
     for line in scoreboard.findings(board):
         typer.echo(line)
     typer.echo(scoreboard.summary(board))
     if report is not None:
-        _write(board.to_json(), report)
+        write(board.to_json(), report)
     if not board.ok:
         raise typer.Exit(1)
 
@@ -350,23 +350,23 @@ def score(
     from dashgen import scorecard
     from dashgen.trials import packs, recorded
 
-    site = _site(config)
+    site = site_of(config)
     jobs = scorecard.gather(recordings or [DEFAULT_RECORDINGS], site)
     if json is not None and not json.absolute().parent.is_dir():
         raise UserError(f"{json}: its folder does not exist; make it, or name another file with --json")
     judged = packs.own(sensitivity or list(Sensitivity)) if rules is None else packs.theirs(rules, sensitivity or [])
     using = _engine(offsets)
     using.check(judged)
-    with _progress(len(jobs), "judging") as step:
+    with progress(len(jobs), "judging") as step:
         found = recorded.judge_all(jobs, judged, using, step)
     card = scorecard.Scorecard(judged.names, using.name, using.offsets, tuple(found))
     for table in scorecard.tables(card):
-        _console().print(table)
+        console().print(table)
         typer.echo()
     for line in card.errors:
         typer.echo(line)
     if json is not None:
-        _write(card.to_json(), json)
+        write(card.to_json(), json)
     if card.errors:
         raise typer.Exit(1)
 
@@ -379,7 +379,7 @@ def _engine(offsets: bool) -> Engine:
     program = engine.engine()
     reason = "no dashgen-replay on PATH, and no Go to build it from a checkout"
     if program is None and engine.buildable():
-        with _progress(1, "building") as step:
+        with progress(1, "building") as step:
             try:
                 program = engine.build()
             except UserError as error:
@@ -425,7 +425,7 @@ def preview(
 
     if screenshots is None:
         check_own(output, page.MARK)
-    given = _site(config)
+    given = site_of(config)
     for tool in ("promtool", "prometheus", *(["chromium"] if screenshots else [])):
         prometheus.find(tool)
     with TemporaryDirectory(prefix="dashgen-") as scratch:
@@ -439,12 +439,12 @@ def preview(
         wanted = make.Wanted(
             tier=site.sensitivity,
             boards=make.chosen(bundle, board or []),
-            moment=None if at is None else _utc(at).timestamp(),
-            commands=commands.again(recording, config, board or [], sensitivity, at and _utc(at)),
+            moment=None if at is None else utc(at).timestamp(),
+            commands=commands.again(recording, config, board or [], sensitivity, at and utc(at)),
         )
         if screenshots is not None:
             pictures.check_own(screenshots, wanted.boards)
-        with _progress(1 + len(wanted.boards), "drawing") as step:
+        with progress(1 + len(wanted.boards), "drawing") as step:
             content = make.content(bundle, folder, wanted, building.panel_needs(site), step)
     if screenshots is not None:
         for name, picture in pictures.pictures(content, wanted.boards):
@@ -452,7 +452,7 @@ def preview(
             typer.echo(f"{screenshots / name}: {len(picture) / 1e3:.0f} kB")
         return
     text = page.page(content)
-    _write(text, output)
+    write(text, output)
     typer.echo(f"{output}: {len(wanted.boards)} boards, {len(text.encode()) / 1e6:.1f} MB")
 
 
@@ -502,7 +502,7 @@ def import_json(
     from dashgen.recordings.importing import check_writable
 
     check_writable(output)
-    with _bytes_progress("reading") as progress:
+    with bytes_progress("reading") as progress:
         result = jsonmode.import_json(path, job_id=job, progress=progress)
     _save(output, result)
 
@@ -517,46 +517,9 @@ def import_textfile(
     from dashgen.recordings.importing import check_writable
 
     check_writable(output)
-    with _bytes_progress("reading") as progress:
+    with bytes_progress("reading") as progress:
         result = textfile.import_textfile(path, progress=progress)
     _save(output, result)
-
-
-@app.command()
-def record(
-    job: Annotated[str, typer.Option("--job", help="id of the job")],
-    start: Annotated[datetime, typer.Option("--start", help="begin, UTC unless it says otherwise")],
-    end: Annotated[datetime, typer.Option("--end", help="end, UTC unless it says otherwise")],
-    output: RecordingFolder,
-    prometheus: Annotated[
-        str, typer.Option("--prometheus", help="address of the Prometheus")
-    ] = "http://localhost:9090",
-    extra: Annotated[
-        list[str] | None, typer.Option("--extra", help="a further metric or selector; may be repeated")
-    ] = None,
-    pseudonyms: Annotated[
-        bool, typer.Option("--pseudonyms", help="rename hosts, jobs, GPUs and communicators")
-    ] = False,
-    config: Config = None,
-) -> None:
-    """Make a recording of one job from a live Prometheus."""
-    from dashgen.recordings import live
-
-    site = _site(config)
-    throughput = [site.companions.throughput.metric] if site.companions.throughput.metric else []
-    with _bytes_progress("fetching") as progress:
-        _, series, _ = live.record(
-            prometheus,
-            job,
-            _utc(start),
-            _utc(end),
-            out=output,
-            job_label=site.labels.job,
-            pseudonyms=pseudonyms,
-            extra=[*(extra or []), *throughput],
-            progress=progress,
-        )
-    typer.echo(f"{output}: {len(series)} series")
 
 
 @config_app.command("init")
@@ -566,7 +529,7 @@ def config_init(output: OutFile = None) -> None:
 
     if output is not None and output.exists():
         raise UserError(f"{output}: exists already; name another file or remove it first")
-    _write(example(), output)
+    write(example(), output)
 
 
 @config_app.command("schema")
@@ -584,7 +547,7 @@ def config_schema(
 
     models: dict[Document, type[BaseModel]] = {Document.SITE: Site, Document.RECORDING: Recording}
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **models[of].model_json_schema()}
-    _write(json.dumps(schema, indent=2) + "\n", output)
+    write(json.dumps(schema, indent=2) + "\n", output)
 
 
 def _save(output: Path, result: tuple[Recording, list[Series], ImportReport]) -> None:
@@ -595,48 +558,6 @@ def _save(output: Path, result: tuple[Recording, list[Series], ImportReport]) ->
     typer.echo(f"{output}: {len(series)} series, {recording.start:%Y-%m-%d %H:%M} to {recording.end:%H:%M} UTC")
     for line in report.lines():
         typer.echo(line, err=True)
-
-
-def _utc(moment: datetime) -> datetime:
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-
-
-def _console() -> Console:
-    """Plain text where nobody watches; rich honours NO_COLOR by itself."""
-    from rich.console import Console
-
-    return Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False)
-
-
-@contextmanager
-def _progress(total: int, what: str) -> Iterator[Callable[[str], None]]:
-    """A bar on a terminal, nothing elsewhere; each call is one thing done."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda name: bar.update(task, advance=1, description=f"{what} {name}")
-
-
-@contextmanager
-def _bytes_progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar that is told how much is done of how much."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def _write(text: str, path: Path | None) -> None:
-    if path is None:
-        typer.echo(text, nl=False)
-    else:
-        from dashgen.output import write_file
-
-        write_file(path, text)
 
 
 def main() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from dashgen import build, catalogue, lineage
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config import Site, escaped
-from dashgen.errors import UserError
+from dashgen.errors import UserError, printable
 from dashgen.explain import check
 from dashgen.model import Unit
 from dashgen.preview.units import written
@@ -47,7 +47,7 @@ def why(subject: Subject, site: Site, ask: Ask) -> str:
     check(subject.name, site)
     _check_job(subject, site, ask)
     known = lineage.vocabulary(site)
-    lines = [f"{subject.name}, job {_printable(subject.job)}, {_utc(subject.moment)}", ""]
+    lines = [f"{subject.name}, job {printable(subject.job)}, {_utc(subject.moment)}", ""]
     for step in lineage.tree(subject.name, site):
         lines.append(lineage.line(step, known, units=False))
         if step.told:
@@ -68,13 +68,19 @@ def _check_job(subject: Subject, site: Site, ask: Ask) -> None:
         subject.job.encode()
     except UnicodeEncodeError as error:
         raise UserError("--job: not UTF-8 text; give the id as the label has it") from error
-    if ask(_jobs(f'{label}="{escaped(subject.job)}"', site), subject.moment) and subject.job:
+    found = ask(_jobs(f'{label}="{escaped(subject.job)}"', site), subject.moment)
+    if subject.job and subject.job in _named(found, label):
         return
-    jobs = sorted(dict(one.labels)[label] for one in ask(_jobs(f'{label}!=""', site), subject.moment))
+    jobs = _named(ask(_jobs(f'{label}!=""', site), subject.moment), label)
     near = list(dict.fromkeys([*difflib.get_close_matches(subject.job, jobs, n=MOST_JOBS), *jobs]))[:MOST_JOBS]
     more = f" and {len(jobs) - len(near)} more" if len(jobs) > len(near) else ""
     there = f"there are {', '.join(near)}{more}" if jobs else "there is none; look at another time with --at"
     raise UserError(f"--job {subject.job}: no such {label} at {_utc(subject.moment)}; {there}")
+
+
+def _named(found: Iterable[Series], label: str) -> list[str]:
+    """The jobs of some series; a strange server may leave out the label."""
+    return sorted({dict(one.labels).get(label, "") for one in found} - {""})
 
 
 def _jobs(matcher: str, site: Site) -> str:
@@ -124,7 +130,7 @@ def _values(name: str, subject: Subject, site: Site, ask: Ask, known: Mapping[st
     for one in found[:MOST_ROWS]:
         labels = {key: value for key, value in one.labels if key not in (site.labels.job, "alertname")}
         said = labels.pop("alertstate", "") if alert else _number(float(one.values[-1]), known[name].unit)
-        yield _printable(" ".join(filter(None, ["=", said, selector("", labels)])))
+        yield printable(" ".join(filter(None, ["=", said, selector("", labels)])))
     if not found:
         yield "= does not fire" if alert else "= nothing"
     elif len(found) > MOST_ROWS:
@@ -144,8 +150,3 @@ def _number(value: float, unit: str) -> str:
 
 def _utc(moment: float) -> str:
     return f"{written(1000 * moment, Unit.TIMESTAMP)} UTC"
-
-
-def _printable(text: str) -> str:
-    """Label values are anybody's: nothing in them may move a terminal's cursor."""
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)

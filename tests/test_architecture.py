@@ -39,9 +39,9 @@ LAYERS = (
     {"recordings", "output", "drift", "ncclperf"},
     {"prometheus", "engine", "ruletest"},
     {"viewer", "replay"},
-    {"proof", "scoreboard", "trials", "preview", "why"},
+    {"proof", "scoreboard", "trials", "preview", "why", "live"},
     {"scorecard"},
-    {"cli", "__main__"},
+    {"cli", "cli_live", "terminal", "__main__"},
 )
 
 
@@ -94,6 +94,19 @@ def test_only_the_command_line_prints() -> None:
     for module, path in modules():
         calls = (node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
         assert "print" not in {called.id for called in calls if isinstance(called, ast.Name)}, f"{module} prints"
+
+
+def test_only_one_client_asks_servers_of_others() -> None:
+    for module, path in modules():
+        imported = {
+            alias.name
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Import)
+            for alias in node.names
+        }
+        if imported & {"urllib.request", "urllib3", "http.client", "socket"}:
+            # prometheus.py asks the Prometheus that it starts itself.
+            assert module in ("live.client", "live.connections", "prometheus"), module
 
 
 def test_every_file_states_its_licence() -> None:

@@ -404,7 +404,8 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
         yield from commands(below, (*path, name))
 
 
-COMMANDS = dict(commands(typer.main.get_command(app)))
+# A hidden command is another name of one that is not.
+COMMANDS = {path: command for path, command in commands(typer.main.get_command(app)) if not command.hidden}
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)

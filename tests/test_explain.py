@@ -16,7 +16,8 @@ from command import dashgen
 from hypothesis import given
 from hypothesis import strategies as st
 from processes import tool
-from test_record import answering, prometheus
+from servers import Reply, answering
+from test_record import prometheus
 
 from dashgen import build, catalogue, config, promql
 from dashgen.catalogue.metrics import COMPANIONS, METRICS
@@ -264,12 +265,18 @@ def test_what_cannot_be_asked_is_one_line(tmp_path: Path, arguments: list[str], 
     assert complaint in done.stderr
 
 
-@pytest.mark.parametrize("body", [b'{"status":"success","data":{"resultType":"scalar","result":[1,"1"]}}', b"{}"])
-def test_what_is_no_prometheus_is_one_line(tmp_path: Path, body: bytes) -> None:
-    with answering(200, body) as url:
-        done = dashgen("explain", "NcclGpuLate", "--job", "1", "--prometheus", url, cwd=tmp_path)
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"status":"success","data":{"resultType":"scalar","result":[1,"1"]}}', "no such slurm_job_id"),
+        (b"{}", "not the answer of a Prometheus"),
+    ],
+)
+def test_what_is_no_prometheus_is_one_line(tmp_path: Path, body: bytes, message: str) -> None:
+    with answering(lambda _: Reply(body)) as (url, _):
+        done = dashgen("explain", "NcclGpuLate", "--job", "2", "--prometheus", url, cwd=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "not the answer of a Prometheus" in done.stderr
+    assert message in done.stderr
 
 
 @given(st.text())

@@ -4,25 +4,39 @@
 from __future__ import annotations
 
 import gzip
-import json
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from command import dashgen
 from processes import serving, tool
+from servers import Asked, Reply, answering, success
 
 from dashgen import build, config
+from dashgen.catalogue.metrics import METRICS
 from dashgen.errors import UserError
+from dashgen.live.api import Prometheus
+from dashgen.live.client import Client
+from dashgen.live.grid import on_grid, rhythm
+from dashgen.live.record import record
 from dashgen.model import Sensitivity
 from dashgen.prometheus import evaluate
-from dashgen.recordings.format import SAMPLES, STORY, Labels, Series, read_samples, read_story, to_openmetrics
-from dashgen.recordings.live import on_grid, record, rhythm
+from dashgen.recordings.format import (
+    SAMPLES,
+    STORY,
+    Labels,
+    Recording,
+    Series,
+    read_samples,
+    read_story,
+    to_openmetrics,
+)
 from dashgen.recordings.pseudonyms import Pseudonyms
 from dashgen.targets.rulefile import rule_file
 
@@ -111,6 +125,12 @@ def prometheus(found: list[Series], folder: Path, *flags: str) -> Iterator[str]:
         yield url
 
 
+def recorded(url: str, out: Path, *jobs: str, **more: Any) -> Recording:
+    options = {"site": config.Site(), **more}
+    recording, *_ = record(Prometheus(Client(url)), jobs or ["1670760"], START, START + SPAN, out=out, **options)
+    return recording
+
+
 def plain(found: list[Series]) -> dict[tuple[str, Labels], tuple[list[float], list[float]]]:
     return {(one.name, one.labels): (one.times.tolist(), one.values.tolist()) for one in found}
 
@@ -119,11 +139,12 @@ def test_a_job_and_its_companions_are_recorded_as_they_were(tmp_path: Path) -> N
     steps: list[tuple[int, int]] = []
     with prometheus(fleet(), tmp_path, "--query.max-samples=150") as url:  # forces chunks to be halved
         recording, *_ = record(
-            url,
-            "1670760",
+            Prometheus(Client(url)),
+            ["1670760"],
             START,
             START + SPAN,
             out=tmp_path / "recording",
+            site=config.Site(),
             extra=["train_tflops"],
             progress=lambda done, total: steps.append((done, total)),
         )
@@ -135,13 +156,14 @@ def test_a_job_and_its_companions_are_recorded_as_they_were(tmp_path: Path) -> N
     assert plain(read_samples(tmp_path / "recording")) == expected
     assert read_story(tmp_path / "recording") == recording
     assert (recording.source, recording.scrape_interval, recording.start) == ("recorded", 15, START)
-    assert steps[-1] == (5, 5)
+    assert steps[-1] == (25, 25)
+    assert not list(tmp_path.glob(".*"))
 
 
 def test_pseudonyms_are_consistent_and_nothing_of_the_site_is_left(tmp_path: Path) -> None:
     out = tmp_path / "recording"
     with prometheus(fleet(), tmp_path) as url:
-        record(url, "1670760", START, START + SPAN, out=out, pseudonyms=True, extra=["train_tflops"])
+        recorded(url, out, pseudonyms=True, extra=["train_tflops"])
     everything = (out / STORY).read_text() + gzip.decompress((out / SAMPLES).read_bytes()).decode()
     assert not [secret for secret in SECRETS if secret in everything]
     found = [dict(one.labels) for one in read_samples(out)]
@@ -171,7 +193,8 @@ def test_a_recorded_job_fires_the_same_alerts_as_the_original(tmp_path: Path, ps
         return {(one.alert, one.firing) for one in judged.alerts if one.firing}
 
     with prometheus(found, tmp_path) as url:
-        record(url, "41388", story.start, story.end, out=tmp_path / "recording", pseudonyms=pseudonyms)
+        server, out = Prometheus(Client(url)), tmp_path / "recording"
+        record(server, ["41388"], story.start, story.end, out=out, site=site, pseudonyms=pseudonyms)
     assert fired(read_samples(tmp_path / "recording")) == fired(found) != set()
 
 
@@ -200,68 +223,136 @@ def test_jitter_and_missed_scrapes_neither_lose_samples_nor_make_gaps() -> None:
 
 def test_scrapes_at_another_phase_than_the_recordings_are_moved_together(tmp_path: Path) -> None:
     with prometheus(fleet(phase=4.321), tmp_path) as url:
-        record(url, "1670760", START, START + SPAN, out=tmp_path / "recording")
+        recorded(url, tmp_path / "recording")
     moved = {one.times[0] - START.timestamp() for one in read_samples(tmp_path / "recording") if "nccl" in one.name}
     assert moved == {15.0}
 
 
-class _Answers(BaseHTTPRequestHandler):
-    status, body = 200, b""
-
-    def do_POST(self) -> None:
-        self.send_response(self.status)
-        self.send_header("Content-Length", str(len(self.body)))
-        self.end_headers()
-        self.wfile.write(self.body)
-
-    def log_message(self, *_: object) -> None: ...
-
-
-@contextmanager
-def answering(status: int, body: bytes) -> Iterator[str]:
-    handler = type("Handler", (_Answers,), {"status": status, "body": body})
-    with HTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+def every_metric(job: str) -> list[Series]:
+    """One series of every metric of the catalogue, all of one job's machine."""
+    where = {"instance": f"host-{job}:9100", "node": f"host-{job}", "Hostname": f"host-{job}"}
+    found = []
+    for metric in METRICS:
+        of_job = {"slurm_job_id": job} if "slurm_job_id" in metric.labels else {}
+        of_job |= {"job_id": job} if metric.companion == "slurm" else {}
+        found.append(series(metric.name, **where, **of_job))
+    return [*found, series("up", **where), series("train_tflops", slurm_job_id=job)]
 
 
-EMPTY = json.dumps({"status": "success", "data": {"resultType": "matrix", "result": []}}).encode()
+def test_whatever_the_rules_can_read_is_recorded_of_every_job_that_is_named(tmp_path: Path) -> None:
+    site = config.Site.model_validate(
+        {"companions": {"throughput": {"metric": "train_tflops"}, "switch_ports": {"enabled": True}}}
+    )
+    one, two, other = every_metric("1"), every_metric("2"), every_metric("3")
+    with prometheus([*one, *two, *other], tmp_path) as url:
+        story = recorded(url, tmp_path / "recording", "1", "2", site=site)
+    found = plain(read_samples(tmp_path / "recording"))
+    switches = [each for each in other if each.name.startswith("infiniband_switch")]
+    assert found == plain([*one, *two, *switches])
+    assert story.made_by.startswith("dashgen record --job 1 --job 2 --prometheus http")
+    assert story.site["companions"] == {"throughput": {"metric": "train_tflops"}, "switch_ports": {"enabled": True}}
+
+
+def test_jobs_of_equal_names_in_two_clusters_keep_their_machines_apart(tmp_path: Path) -> None:
+    site = config.Site.model_validate({"labels": {"cluster": "cluster"}, "selector": 'cluster="a"'})
+    a, b = ([replace(one, labels=(("cluster", name), *one.labels)) for one in every_metric("1")] for name in "ab")
+    with prometheus([*a, *b], tmp_path) as url:
+        recorded(url, tmp_path / "recording", "1", site=site)
+    clusters = {
+        dict(one.labels)["cluster"] for one in read_samples(tmp_path / "recording") if one.name != "slurm_job_info"
+    }
+    assert clusters == {"a"}
+
+
+def test_a_recording_that_was_interrupted_goes_on_where_it_was(tmp_path: Path) -> None:
+    first: list[int] = []
+    again: list[str] = []
+
+    def interrupt(done: int, total: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with prometheus(fleet(), tmp_path) as url:
+        with pytest.raises(KeyboardInterrupt):
+            recorded(url, tmp_path / "out", progress=interrupt)
+        (kept,) = tmp_path.glob(".out.pieces")
+        pieces = sorted(kept.glob("*.piece"))
+        first.append(len(pieces))
+        pieces[0].write_bytes(b"damaged")
+
+        class Counting(Prometheus):
+            def raw(self, matchers: str, start: float, end: float) -> Any:
+                again.append(matchers)
+                return super().raw(matchers, start, end)
+
+        record(Counting(Client(url)), ["1670760"], START, START + SPAN, out=tmp_path / "out", site=config.Site())
+        recorded(url, tmp_path / "whole")
+    assert not kept.exists()
+    assert sum("nccl_bus" in one for one in again) == 5 - first[0] + 1
+    assert plain(read_samples(tmp_path / "out")) == plain(read_samples(tmp_path / "whole"))
+
+
+def test_victoriametrics_is_recorded_as_well(tmp_path: Path) -> None:
+    program = tool("victoria-metrics")
+    flags = [f"-storageDataPath={tmp_path / 'data'}", "-retentionPeriod=100y", "-httpListenAddr=127.0.0.1:PORT"]
+    lines = [line.rsplit(" ", 1) for line in to_openmetrics(fleet()) if not line.startswith("#")]
+    text = "".join(f"{head} {round(float(moment) * 1000)}\n" for head, moment in lines)
+    with serving(program, *flags, ready="/health", log=tmp_path / "log") as url:
+        client = Client(url)
+        client.request("POST", "/api/v1/import/prometheus", text.encode())
+        client.get("/internal/force_flush")
+        recorded(url, tmp_path / "recording")
+    job = [one for one in fleet() if of_the_job(one) and one.name not in ("train_tflops", "DCGM_FI_DEV_SM_CLOCK")]
+    found = plain([one for one in read_samples(tmp_path / "recording") if not one.name.startswith("DCGM")])
+    assert found == plain(job)
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "message"),
+    ("reply", "message"),
     [
-        (200, b"<html>login</html>", "not the answer of a Prometheus"),
-        (200, b"[]", "not the answer of a Prometheus"),
-        (200, EMPTY, "no nccl_\\* series with slurm_job_id='7'"),
-        (404, b"not here", "HTTP 404: Not Found; is this a Prometheus"),
-        (422, b'{"status":"error","error":"bad\\n selector"}', "HTTP 422: bad selector"),
-        (422, b'{"error":"query processing would load too many samples into memory"}', "too many samples"),
+        (Reply(b"<html>login</html>"), "answers with a web page"),
+        (success({"resultType": "matrix", "result": []}), "no series of Inspector with slurm_job_id='7'"),
+        (Reply(b'{"status":"error","error":"bad\\n selector"}', 422), "HTTP 422: bad selector"),
+        (Reply(b'{"status":"error","error":"would load too many samples into memory"}', 422), "too many samples"),
     ],
 )
-def test_a_server_that_cannot_be_used_is_named_in_one_line(
-    status: int, body: bytes, message: str, tmp_path: Path
-) -> None:
-    with answering(status, body) as url, pytest.raises(UserError, match=message) as error:
-        record(url, "7", START, START + timedelta(seconds=60), out=tmp_path / "out")
-    assert url in str(error.value) and "\n" not in str(error.value)
-    assert not list(tmp_path.iterdir())
+def test_a_server_that_cannot_be_used_leaves_nothing_behind(reply: Reply, message: str, tmp_path: Path) -> None:
+    with answering(lambda _: reply) as (url, _), pytest.raises(UserError, match=message) as error:
+        recorded(url, tmp_path / "out", "7")
+    assert url in str(error.value)
+    assert not list(tmp_path.glob("out"))
+
+
+def test_more_than_fits_into_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dashgen.live.fetch.MOST_SAMPLES", 500)
+    with prometheus(fleet(), tmp_path) as url, pytest.raises(UserError, match="record fewer jobs at a time"):
+        recorded(url, tmp_path / "out")
 
 
 def test_bad_arguments_are_refused_before_anything_is_asked(tmp_path: Path) -> None:
-    for url in ("file:///etc/passwd", "prometheus:9090", "http://127.0.0.1:1"):
-        with pytest.raises(UserError, match=r"not an http|not reachable"):
-            record(url, "7", START, START + SPAN, out=tmp_path / "out")
-    with pytest.raises(UserError, match="as a header") as error:
-        record("http://me:secret@prometheus", "7", START, START + SPAN, out=tmp_path / "out")
-    assert "secret" not in str(error.value)
-    with pytest.raises(UserError, match="is not after"):
-        record("http://127.0.0.1:1", "7", START, START, out=tmp_path / "out")
-    (tmp_path / "mine").write_text("mine")
-    with pytest.raises(UserError, match="holds mine"):
-        record("http://127.0.0.1:1", "7", START, START + SPAN, out=tmp_path)
+    def nobody(asked: Asked) -> Reply:
+        raise AssertionError(asked)
+
+    options = ["--job", "7", "-o", "out"]
+    for given, message in (
+        (["--start", "2026-01-01", "--end", "2026-01-01"], "is not after"),
+        (["--start", "0001-01-01"], "are too long for one recording"),
+        ([], "--start, --since: give one of them"),
+        (["--since", "2h", "--start", "2026-01-01"], "--start, --since: give one of them"),
+        (["--since", "2 hours"], "--since 2 hours: not a duration"),
+        (["--since", "999999d"], "begins before there were clocks"),
+        (["--since", "2h", "-o", "."], "holds mine"),
+    ):
+        (tmp_path / "mine").write_text("mine")
+        with answering(nobody) as (url, asked):
+            done = dashgen("record", "--prometheus", url, *options, *given, cwd=tmp_path)
+        assert (done.returncode, asked) == (2, []) and message in done.stderr, done.stderr
+
+
+def test_the_command_records_the_last_hours(tmp_path: Path) -> None:
+    with prometheus(fleet(), tmp_path) as url:
+        end = (START + SPAN).isoformat(timespec="seconds").removesuffix("+00:00")
+        given = ["--job", "1670760", "--since", "25m", "--end", end, "-o", "recording", "--prometheus", url]
+        done = dashgen("record", *given, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert read_story(tmp_path / "recording").start == START

@@ -16,11 +16,11 @@ from dashgen.preview.draw import Drawn, Surroundings, draw
 from dashgen.preview.fields import colour
 from dashgen.preview.figures import Region, Span
 from dashgen.preview.frames import legend
-from dashgen.preview.page import Mark, Page, Section, page
+from dashgen.preview.page import Mark, Page, Section, anchor, page
 from dashgen.prometheus import ExpressionError
 from dashgen.proof import PanelNeeds
 from dashgen.recordings.format import Labels, Series, read_samples, read_story
-from dashgen.replay import replay, serve, within
+from dashgen.replay import Replay, replay, serve, within
 from dashgen.viewer import Viewer
 
 MOST_POINTS = 960
@@ -88,16 +88,8 @@ def content(
         raise UserError(f"{folder}: {error}") from error
     progress("rules")
     now = (story.worst(played.series) if wanted.moment is None else None) or asked
-    marks = (*story.regions(told), Region(now, now, story.FAULT, truth=True))
-    anchors = {str(bundle.dashboards[slug].get("uid")): f"#board-{number}" for number, slug in enumerate(slugs)}
-    sections = []
-    with serve(played) as server:
-        for slug in slugs:
-            board = Board(bundle.dashboards[slug])
-            viewer = Viewer(server, told, played.interval, board, None, MOST_POINTS, now)
-            needs = {title: metrics for (where, title), metrics in panel_needs.items() if where == slug}
-            sections.append(_section(board, viewer, needs, played.names, anchors, marks))
-            progress(slug)
+    truths = story.regions(told)
+    sections = drawn(bundle, slugs, played, now, truths, panel_needs, progress)
     alerts = tuple(played.result.alerts)
     span = Span(told.start.timestamp(), told.end.timestamp(), told.scrape_interval, 24)
     return Page(
@@ -106,11 +98,39 @@ def content(
         tier=wanted.tier,
         now=now,
         situation=story.situation(told, alerts, now),
-        achieved=story.achieved(told, samples, span, marks),
+        achieved=story.achieved(told, samples, span, (*truths, story.dotted(now))),
         alerts=alerts,
         commands=wanted.commands,
-        sections=tuple(sections),
+        sections=sections,
     )
+
+
+def drawn(
+    bundle: Bundle,
+    slugs: Sequence[str],
+    played: Replay,
+    now: float,
+    truths: Sequence[Region],
+    panel_needs: PanelNeeds,
+    progress: Callable[[str], None] = lambda step: None,
+    first: int = 1,
+) -> tuple[Section, ...]:
+    """Boards on all of what was replayed, of the jobs that its story's faults name where one is chosen.
+
+    Single values are those of ``now``, in seconds since the epoch; ``truths`` are shaded in every graph. ``first`` is
+    the number of the first panel in the page.
+    """
+    anchors = {str(bundle.dashboards[slug].get("uid")): anchor(first, number) for number, slug in enumerate(slugs)}
+    sections = []
+    with serve(played) as server:
+        for slug in slugs:
+            board = Board(bundle.dashboards[slug])
+            viewer = Viewer(server, played.story, played.interval, board, None, MOST_POINTS, now)
+            needs = {title: metrics for (where, title), metrics in panel_needs.items() if where == slug}
+            marks = (*truths, story.dotted(now))
+            sections.append(_section(board, viewer, needs, played.names, anchors, marks))
+            progress(slug)
+    return tuple(sections)
 
 
 def _section(

@@ -13,7 +13,7 @@ import html
 import json
 import math
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -83,15 +83,33 @@ def data(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
+Figures = Mapping[str, object]
+"""What plotly draws, by the element that it is drawn into."""
+
+
 def page(content: Page) -> str:
     """The whole file."""
-    return _document(content, "\n".join(_body(content)), _figures(content))
+    links = [("#top", "Recording"), *board_links(content.sections)]
+    body = [
+        *_head(content),
+        "<noscript><p>The curves need JavaScript; tables and single values do not.</p></noscript>",
+        *boards(content.sections, said=_said(content)),
+    ]
+    return document(f"{content.name}: dashgen preview", links, body, _figures(content), MARK)
+
+
+def document(title: str, links: Sequence[tuple[str, str]], body: Iterable[str], drawn: Figures, begin: str) -> str:
+    """A whole file around HTML in which every text is escaped; ``begin`` is the doctype and who wrote it.
+
+    ``links`` are places of the page and their names, the first what comes before the boards.
+    """
+    return _file(title, "\n".join([*_around(links), *body, "</main>"]), drawn, begin)
 
 
 def board_alone(content: Page, section: Section) -> str:
     """A page that has nothing but one board, for a picture of it."""
     alone = replace(content, achieved=None, sections=(section,))
-    return _document(alone, _alone(alone), _figures(alone))
+    return _file(f"{content.name}: dashgen preview", _alone(alone), _figures(alone), MARK)
 
 
 def fingerprint(content: Page, section: Section) -> str:
@@ -102,10 +120,10 @@ def fingerprint(content: Page, section: Section) -> str:
 
 def _alone(content: Page) -> str:
     (section,) = content.sections
-    return "\n".join(['<main class="picture"><section>', *_section(section, 1, content), "</section></main>"])
+    return "\n".join(['<main class="picture"><section>', *_section(section, 1, _said(content)), "</section></main>"])
 
 
-def _document(content: Page, body: str, figures: dict[str, object]) -> str:
+def _file(title: str, body: str, drawn: Figures, begin: str) -> str:
     # plotly.js is four fifths of a page; browsers unpack it, and the page's policy lets only this text of it run.
     plotly, own = get_plotlyjs(), files("dashgen.preview").joinpath("page.js").read_text(encoding="utf-8")
     style = files("dashgen.preview").joinpath("page.css").read_text(encoding="utf-8")
@@ -115,14 +133,14 @@ def _document(content: Page, body: str, figures: dict[str, object]) -> str:
         "base-uri 'none'; form-action 'none'"
     )
     return (
-        f'{MARK}<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'{begin}<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f'<meta name="generator" content="dashgen {text(__version__)}">\n'
-        f"<title>{text(content.name)}: dashgen preview</title>\n<style>\n{style}</style>\n</head>\n<body>\n{body}\n"
+        f"<title>{text(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n{body}\n"
         f'<script type="text/plain" id="plotly">{packed(plotly)}</script>\n'
-        f'<script type="text/plain" id="figures">{packed(data(figures))}</script>\n<script>{own}</script>\n'
+        f'<script type="text/plain" id="figures">{packed(data(drawn))}</script>\n<script>{own}</script>\n'
         "</body>\n</html>\n"
     )
 
@@ -132,36 +150,57 @@ def packed(plain: str) -> str:
     return base64.b64encode(zlib.compress(plain.encode(), 9)).decode()
 
 
-def _figures(content: Page) -> dict[str, object]:
-    """What plotly draws, by the element that it is drawn into: panels are numbered from 1 on through all boards."""
-    panels = [panel for section in content.sections for panel in section.panels]
-    bodies = [content.achieved.figure if content.achieved else None, *(panel.body for panel in panels)]
-    return {
-        f"p{number}": {"data": body.data, "layout": body.layout}
-        for number, body in enumerate(bodies)
-        if isinstance(body, Figure)
-    }
+def figures(sections: Sequence[Section], first: int = 1) -> dict[str, object]:
+    """The figures of boards whose panels are numbered from ``first``."""
+    bodies = enumerate((panel.body for section in sections for panel in section.panels), first)
+    return {f"p{number}": _plotted(body) for number, body in bodies if isinstance(body, Figure)}
+
+
+def _figures(content: Page) -> Figures:
+    # 0 is what the job achieved; panels are numbered from 1 on through all boards.
+    achieved = {"p0": _plotted(content.achieved.figure)} if content.achieved else {}
+    return achieved | figures(content.sections)
+
+
+def _plotted(figure: Figure) -> object:
+    return {"data": figure.data, "layout": figure.layout}
 
 
 def _sha(script: str) -> bytes:
     return hashlib.sha256(script.encode()).digest()
 
 
-def _body(content: Page) -> Iterator[str]:
-    yield '<a class="skip" href="#board-0">To the boards</a>'
-    links = (f'<a href="#board-{number}">{text(each.title)}</a>' for number, each in enumerate(content.sections))
-    theme = '<button type="button" id="theme" aria-pressed="false">Dark</button>'
-    yield f'<nav aria-label="Boards"><a href="#top">Recording</a>{"".join(links)}{theme}</nav>'
-    yield '<main id="top">'
-    yield from _head(content)
-    yield "<noscript><p>The curves need JavaScript; tables and single values do not.</p></noscript>"
-    count = 1
-    for number, section in enumerate(content.sections):
-        yield f'<section id="board-{number}" aria-label="{text(section.title)}">'
-        yield from _section(section, count, content)
+def anchor(first: int, number: int) -> str:
+    """The place of a board, counted from 0, among those whose panels are numbered from ``first``."""
+    return f"#board-{first}-{number}"
+
+
+def board_links(sections: Sequence[Section], first: int = 1) -> list[tuple[str, str]]:
+    """The places of boards, and their names."""
+    return [(anchor(first, number), each.title) for number, each in enumerate(sections)]
+
+
+def boards(sections: Sequence[Section], first: int = 1, said: str = "") -> Iterator[str]:
+    """Boards one below the other; panels are numbered from ``first``, no two of a page alike.
+
+    ``said`` is HTML that stands below the head of each.
+    """
+    count = first
+    for (place, _), section in zip(board_links(sections, first), sections, strict=True):
+        yield f'<section id="{place[1:]}" aria-label="{text(section.title)}">'
+        yield from _section(section, count, said)
         yield "</section>"
         count += len(section.panels)
-    yield "</main>"
+
+
+def _around(links: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """What stands above all else: the way to every part, and dark or light."""
+    if len(links) > 1:
+        yield f'<a class="skip" href="{text(links[1][0])}">To the boards</a>'
+    shown = "".join(f'<a href="{text(place)}">{text(name)}</a>' for place, name in links)
+    theme = '<button type="button" id="theme" aria-pressed="false">Dark</button>'
+    yield f'<nav aria-label="Boards">{shown}{theme}</nav>'
+    yield '<main id="top">'
 
 
 # What the recording is, what was wrong in it, and what fired.
@@ -225,7 +264,7 @@ def _faults(story: Recording) -> Iterator[str]:
         for fault in story.faults
     ]
     heads = ("Fault", "UTC", "Job", "Transport", "Suspect", "Where", "Throughput lost")
-    yield _plain_table(heads, rows) if rows else '<p class="chips">The recording tells of no fault.</p>'
+    yield plain_table(heads, rows) if rows else '<p class="chips">The recording tells of no fault.</p>'
 
 
 def _alerts(alerts: Sequence[Firing], over: float) -> Iterator[str]:
@@ -241,10 +280,11 @@ def _alerts(alerts: Sequence[Firing], over: float) -> Iterator[str]:
         for one in sorted(alerts, key=lambda one: (one.firing[:1], one.alert, one.labels))
         if one.firing
     ]
-    yield _plain_table(("Alert", "Severity", "Labels", "UTC"), rows) if rows else '<p class="chips">Nothing.</p>'
+    yield plain_table(("Alert", "Severity", "Labels", "UTC"), rows) if rows else '<p class="chips">Nothing.</p>'
 
 
-def _plain_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def plain_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of texts."""
     head = "".join(f"<th>{text(each)}</th>" for each in heads)
     lines = "".join(f"<tr>{''.join(f'<td>{text(cell)}</td>' for cell in row)}</tr>" for row in rows)
     return f'<div class="scroll"><table><tr>{head}</tr>{lines}</table></div>'
@@ -255,12 +295,17 @@ def _plain_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 _MOST_MARKS = 12
 
 
-def _section(section: Section, first: int, content: Page) -> Iterator[str]:
-    yield f'<h2>{text(section.title)}</h2><p class="chips">{text(section.description)}</p>'
+def _said(content: Page) -> str:
+    """What was wrong and what fired at the shown moment."""
     wrong, firing = content.situation
     moment = datetime.fromtimestamp(content.now, UTC)
     said = f"{_swatch(FAULT)}really <b>{text(wrong)}</b> · <b>{text(firing)}</b>"
-    yield f'<p class="chips">At {moment:%H:%M:%S} UTC: {said}</p>'
+    return f'<p class="chips">At {moment:%H:%M:%S} UTC: {said}</p>'
+
+
+def _section(section: Section, first: int, said: str) -> Iterator[str]:
+    yield f'<h2>{text(section.title)}</h2><p class="chips">{text(section.description)}</p>'
+    yield said
     if section.choices:
         chosen = " · ".join(f"{text(name)}: <b>{text(value)}</b>" for name, value in section.choices)
         yield f'<p class="chips">{chosen}</p>'

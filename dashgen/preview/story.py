@@ -49,6 +49,11 @@ def regions(story: Recording) -> tuple[Region, ...]:
     return tuple(Region(each.start.timestamp(), each.end.timestamp(), FAULT, truth=True) for each in faults(story))
 
 
+def dotted(now: float) -> Region:
+    """The shown moment, in seconds since the epoch, as a line."""
+    return Region(now, now, FAULT, truth=True)
+
+
 def situation(story: Recording, alerts: Sequence[Firing], now: float) -> tuple[str, str]:
     """What was really wrong at a moment, and which alerts fired, each as a sentence."""
     wrong = [

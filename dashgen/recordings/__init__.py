@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings: the format, and where they come from: a simulator, Inspector's own files, a live Prometheus."""
+"""Recordings: the format, and where they come from: a simulator, or Inspector's own files; live/ asks a Prometheus."""

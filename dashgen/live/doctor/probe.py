@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What conditions look at: a server at a moment, asked each question once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from dashgen import build
+from dashgen.catalogue.metrics import METRICS
+from dashgen.config import Site
+from dashgen.live.answers import Alertmanagers, Rules
+from dashgen.live.api import Prometheus, Samples
+from dashgen.live.client import Client, Refused
+from dashgen.recordings.format import Series
+
+SAMPLE = 500
+"""Series of Inspector from which labels are told: as many as a node of eight GPUs with sixty buckets exposes."""
+
+RECENT = 900.0
+"""Seconds of raw samples from which intervals are told: thirty dumps."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """One thing that is wrong: where, what, and keys of dashgen.yaml that cure it, if any do."""
+
+    where: str
+    message: str
+    config: Mapping[str, object] = field(default_factory=dict)
+
+
+class Probe:
+    """Questions about one server at a moment, in seconds since the epoch. All raise UserError as the server."""
+
+    def __init__(self, server: Prometheus, site: Site, moment: float, grafana: Client | None = None) -> None:
+        self.server, self.site, self.moment, self.grafana = server, site, moment, grafana
+        self._asked: dict[str, list[Series]] = {}
+        self._raw: dict[str, list[Samples]] = {}
+
+    def rows(self, template: str) -> list[Series]:
+        """The value of PromQL with the catalogue's placeholders, one sample a series."""
+        expr = build.fill(template, self.site)
+        if expr not in self._asked:
+            self._asked[expr] = self.server.instant(expr, self.moment)
+        return self._asked[expr]
+
+    def raw(self, template: str, more: Mapping[str, str]) -> list[Samples]:
+        """The raw samples of the last minutes of the series that a selector with placeholders matches.
+
+        ``more`` are further placeholders: what a server said is not searched for any.
+        """
+        selector = build.fill(template, self.site, more)
+        if selector not in self._raw:
+            self._raw[selector] = list(self.server.raw(selector, self.moment - RECENT, self.moment).values())
+        return self._raw[selector]
+
+    def number(self, template: str) -> float:
+        """The value of PromQL that gives one series; 0 where it gives none."""
+        found = self.rows(template)
+        return float(found[0].values[0]) if found else 0.0
+
+    def labels(self, template: str) -> list[dict[str, str]]:
+        """The labels of all series that PromQL gives."""
+        return [dict(one.labels) for one in self.rows(template)]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Which metrics of the catalogue, or of the site's own, are there now."""
+        known = build.exposed(self.site) | {metric.name for metric in METRICS}
+        every = "|".join(sorted(known))
+        return frozenset(one.name for one in self.rows(f'count by (__name__) ({{__name__=~"{every}"}})'))
+
+    def has(self, key: str) -> bool:
+        """Whether a metric of the catalogue is there now."""
+        return self.site.metric(key) in self.names
+
+    @cached_property
+    def sample(self) -> list[dict[str, str]]:
+        """The labels of some series of Inspector."""
+        return self.labels(f"topk({SAMPLE}, <busbw>{{<selector>}})")
+
+    @property
+    def placed(self) -> bool:
+        """Whether Inspector's series are there with the labels that the site names."""
+        labels = self.site.labels
+        wanted = {labels.job, labels.node, labels.gpu, labels.instance}
+        return bool(self.sample) and all(any(name in one for one in self.sample) for name in wanted)
+
+    @cached_property
+    def rules(self) -> Rules | None:
+        """What the server evaluates; None where it does not say."""
+        try:
+            return self.server.ask(Rules, "/api/v1/rules")
+        except Refused as refusal:
+            if refusal.status in (400, 404, 405, 501):
+                return None
+            raise
+
+    @cached_property
+    def alertmanagers(self) -> Alertmanagers | None:
+        """Whom the server tells of alerts; None where it does not say."""
+        try:
+            return self.server.ask(Alertmanagers, "/api/v1/alertmanagers")
+        except Refused as refusal:
+            if refusal.status in (400, 404, 405, 501):
+                return None
+            raise

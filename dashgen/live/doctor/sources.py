@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conditions of what stands beside Inspector: exporters that a site expects and lacks, or has and does not use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dashgen import build
+from dashgen.catalogue.metrics import COMPANIONS, METRICS
+from dashgen.config import PRESETS
+from dashgen.live.doctor.probe import Diagnosis, Probe
+from dashgen.live.doctor.telemetry import named
+from dashgen.live.selection import HOST_LABELS
+
+# Where the absence has a condition of its own, or comes with the fault: counters are opt-in and worth having only.
+_TOLD_ELSEWHERE = frozenset({"textfile", "p2p", "throughput"})
+
+
+def missing_sources(probe: Probe) -> Iterator[Diagnosis]:
+    """A source that dashgen.yaml expects is not there; its panels stay empty."""
+    if not probe.placed:
+        return
+    enabled = probe.site.companions.enabled()
+    for companion, what in COMPANIONS.items():
+        metrics = {probe.site.metric(metric.key) for metric in METRICS if metric.companion == companion}
+        if companion in _TOLD_ELSEWHERE or companion not in enabled or metrics & probe.names:
+            continue
+        panels = {
+            f"{board}: {title}"
+            for (board, title), needs in build.panel_needs(probe.site).items()
+            if metrics & set(needs)
+        }
+        empty = f"; empty panels: {named(panels)}" if panels else ""
+        yield Diagnosis(f"companions.{companion}", f"no {what}{empty}", {"companions": {companion: {"enabled": False}}})
+
+
+def unused_sources(probe: Probe) -> Iterator[Diagnosis]:
+    """A source is there that dashgen.yaml does not use."""
+    if not probe.placed:
+        return
+    enabled = probe.site.companions.enabled()
+    for companion in ("slurm", "switch_ports", "clock_events"):
+        metrics = {probe.site.metric(metric.key) for metric in METRICS if metric.companion == companion}
+        if companion not in enabled and metrics & probe.names:
+            said = f"{COMPANIONS[companion]} is there and not used"
+            yield Diagnosis(f"companions.{companion}", said, {"companions": {companion: {"enabled": True}}})
+
+
+def throughput(probe: Probe) -> Iterator[Diagnosis]:
+    """What the job says of its throughput is configured and missing, or there and not used."""
+    if not probe.placed:
+        return
+    own = build.exposed(probe.site) - {probe.site.metric(metric.key) for metric in METRICS}
+    if own:
+        if not own & probe.names:
+            said = f"no {named(set(own))}: a slow job and a slow network cannot be told apart"
+            yield Diagnosis("companions.throughput", said)
+        return
+    presets = {name: _metric(promql) for name, promql in PRESETS.items()}
+    there = {one.name for one in probe.rows(f'count by (__name__) ({{__name__=~"{"|".join(presets.values())}"}})')}
+    for preset, metric in presets.items():
+        if metric in there:
+            said = f"{metric} is there and not used as the job's throughput"
+            yield Diagnosis("companions.throughput", said, {"companions": {"throughput": {"preset": preset}}})
+            return
+
+
+def _metric(promql: str) -> str:
+    return promql.removeprefix("rate(").partition("[")[0]
+
+
+def dcgm_labels(probe: Probe) -> Iterator[Diagnosis]:
+    """dcgm-exporter calls its host or its GPU otherwise."""
+    dcgm = probe.site.companions.dcgm
+    keys = [metric.key for metric in METRICS if metric.companion == "dcgm" and probe.has(metric.key)]
+    if not dcgm.enabled or not keys or not probe.placed:
+        return
+    there = {name for one in probe.labels(f"topk(50, <{keys[0]}>)") for name in one}
+    for key, wanted, others in (
+        ("host_label", dcgm.host_label, HOST_LABELS),
+        ("uuid_label", dcgm.uuid_label, ("UUID", "uuid")),
+    ):
+        near = [name for name in others if name in there]
+        if wanted not in there and near:
+            said = f"dcgm-exporter's series have {near[0]}, not {wanted}"
+            yield Diagnosis(f"companions.dcgm.{key}", said, {"companions": {"dcgm": {key: near[0]}}})
+
+
+def rccl(probe: Probe) -> Iterator[Diagnosis]:
+    """AMD's Inspector, while the boards speak of NVLink."""
+    if not probe.sample or probe.site.fabric != type(probe.site).model_fields["fabric"].default:
+        return
+    amd = probe.rows('count by (__name__) ({__name__=~"(rocm|amd_gpu|gpu_edge_temperature|amd_smi)_?.*"})')
+    if amd:
+        said = f"GPUs of AMD ({named({one.name for one in amd})}): RCCL's links are called otherwise"
+        yield Diagnosis("fabric", said, {"fabric": "xGMI"})

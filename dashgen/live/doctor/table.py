@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of all conditions, each with its cure, and what a site's doctor says of a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from dashgen.errors import printable
+from dashgen.findings import Finding
+from dashgen.live.doctor import boards, rules, sources, telemetry
+from dashgen.live.doctor.probe import Diagnosis, Probe
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Something that makes packs blind or wrong: its name, how it is found, and what cures it.
+
+    Where a diagnosis has lines for dashgen.yaml, those are the cure, and the packs have to be built again.
+    """
+
+    name: str
+    finds: Callable[[Probe], Iterator[Diagnosis]]
+    cure: str
+
+    @property
+    def about(self) -> str:
+        """What it is, in a sentence."""
+        return (self.finds.__doc__ or self.name).strip()
+
+
+CONDITIONS = (
+    Condition(
+        "no-inspector",
+        telemetry.no_inspector,
+        "set NCCL_PROFILER_PLUGIN=inspector and NCCL_INSPECTOR_PROM_DUMP=1 in jobs, give node_exporter their folder "
+        "with --collector.textfile.directory, or look at a moment at which a job ran with --at",
+    ),
+    Condition("labels", telemetry.other_labels, "name the site's own labels in dashgen.yaml, or relabel the series"),
+    Condition(
+        "otlp",
+        telemetry.otlp,
+        "promote the job: otlp.promote_resource_attributes: [slurm.job.id] in prometheus.yml, then name the labels",
+    ),
+    Condition(
+        "job-unknown", telemetry.unknown_jobs, "export SLURM_JOB_ID in the processes of such jobs, or relabel them"
+    ),
+    Condition(
+        "gpu-collision",
+        telemetry.collisions,
+        "let each process see all GPUs of its node, so that their numbers differ (runbook of NcclDuplicateSeries)",
+    ),
+    Condition(
+        "file-age", telemetry.no_file_age, "let node_exporter's textfile collector tell the age of Inspector's files"
+    ),
+    Condition("dump-interval", telemetry.dump_interval, "tell the rules the real interval"),
+    Condition(
+        "scrape-interval", telemetry.scrape_interval, "scrape node_exporter at least once a dump: scrape_interval"
+    ),
+    Condition("garbage-buckets", telemetry.garbage, "nothing has to be done; see the runbook of NcclGarbageBuckets"),
+    Condition("p2p", telemetry.no_p2p, "do not expect them"),
+    Condition("clock-skew", telemetry.clock_skew, "synchronise the clocks of these hosts and of the server (NTP)"),
+    Condition(
+        "cardinality", telemetry.cardinality, "pin message sizes (bucket sizes of DDP and FSDP), or raise the budget"
+    ),
+    Condition("equal-clusters", telemetry.equal_clusters, "tell the rules which label tells clusters apart"),
+    Condition("missing-source", sources.missing_sources, "install it, or say that the site does without"),
+    Condition("unused-source", sources.unused_sources, "use it"),
+    Condition("throughput", sources.throughput, "let the job tell its throughput, and name the metric"),
+    Condition("dcgm-labels", sources.dcgm_labels, "name dcgm-exporter's labels"),
+    Condition("rccl", sources.rccl, "call links by their name"),
+    Condition(
+        "rules-not-loaded", rules.not_loaded, "load rules/recording.yaml and one of rules/alerts into rule_files"
+    ),
+    Condition(
+        "rules-outdated", rules.outdated, "run `dashgen build` with this dashgen.yaml, load the result, and reload"
+    ),
+    Condition("rules-order", rules.out_of_order, "load the groups of rules/recording.yaml as they are"),
+    Condition("rules-failing", rules.failing, "look at what several targets may expose twice; mend the labels"),
+    Condition("rules-slow", rules.slow, "give the server more CPU, or its own server to the rules"),
+    Condition("no-alertmanager", rules.nobody_told, "add an Alertmanager under alerting: in prometheus.yml"),
+    Condition("boards", boards.boards, "provision dashboards/ again; see `dashgen build --target files`"),
+)
+"""Everything that doctor looks for, in the order in which it is told: what blinds most comes first."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """A diagnosis of a condition."""
+
+    condition: Condition
+    diagnosis: Diagnosis
+
+    @property
+    def finding(self) -> Finding:
+        """As every report of dashgen has it."""
+        message = f"{printable(self.diagnosis.message)}; cure: {self.condition.cure}"
+        return Finding(self.condition.name, printable(self.diagnosis.where), message)
+
+
+def examine(probe: Probe, step: Callable[[str], None] = lambda name: None) -> list[Told]:
+    """Everything that is wrong at a site; ``step`` hears of each condition. Raises UserError as the servers."""
+    found = []
+    for condition in CONDITIONS:
+        found += [Told(condition, each) for each in condition.finds(probe)]
+        step(condition.name)
+    return found
+
+
+def cure(found: list[Told]) -> str:
+    """The lines of dashgen.yaml that cure what can be cured there; empty when nothing can."""
+    merged: dict[str, Any] = {}
+    for each in found:
+        _merge(merged, each.diagnosis.config)
+    return yaml.safe_dump(merged, sort_keys=False, allow_unicode=True) if merged else ""
+
+
+def _merge(into: dict[str, Any], more: Mapping[str, Any]) -> None:
+    for key, value in more.items():
+        if isinstance(value, Mapping):
+            _merge(into.setdefault(key, {}), value)
+        else:
+            into[key] = value

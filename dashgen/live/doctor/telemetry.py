@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conditions of Inspector's own series: are they there, whose are they, how old, how often, and are they sound."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from dashgen import build
+from dashgen.catalogue.metrics import COLLECTIVE_LABELS
+from dashgen.live.api import Samples
+from dashgen.live.doctor.probe import Diagnosis, Probe
+from dashgen.live.selection import one_of
+from dashgen.recordings.pseudonyms import JOB_LABELS
+
+MOST_NAMED = 5  # names in a sentence
+_TOLERANCE = 0.25  # of an interval; jitter is a tenth of it, and intervals are multiples
+SKEW = 5.0  # seconds; NTP keeps clocks within milliseconds, and a scrape takes up to a second or two
+
+# What Inspector's metrics are called where somebody renames them, for example an OTLP receiver by their unit.
+_RENAMED = {
+    "p2p_busbw": re.compile(r".*p2p.*bus_?bandwidth.*"),
+    "p2p_exec": re.compile(r".*p2p.*exec.*time.*"),
+    "busbw": re.compile(r"(?!.*p2p).*bus_?bandwidth.*"),
+    "exec": re.compile(r"(?!.*p2p).*exec.*time.*"),
+}
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_GPU = re.compile(r"GPU\d+")
+_TARGET = re.compile(r"\S+:\d+")
+_OTHERS = frozenset({*COLLECTIVE_LABELS, "job", "cluster"}) - {"slurm_job_id", "node", "gpu"}
+
+
+def named(names: set[str]) -> str:
+    """Some names for a sentence."""
+    shown = sorted(names)[:MOST_NAMED]
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    return ", ".join(shown) + more
+
+
+def no_inspector(probe: Probe) -> Iterator[Diagnosis]:
+    """Inspector's series are missing, or have other names."""
+    if probe.sample:
+        return
+    wanted = probe.site.metric("busbw")
+    if probe.has("busbw"):
+        yield Diagnosis("selector", f"no {wanted} with {probe.site.selector}", {"selector": ""})
+        return
+    found: dict[str, str] = {}
+    # The message size is a label of nothing else.
+    for one in probe.rows('count by (__name__) ({message_size!=""})'):
+        for key, pattern in _RENAMED.items():
+            if ":" not in one.name and pattern.fullmatch(one.name):
+                found.setdefault(key, one.name)
+                break
+    if "busbw" in found:
+        said = ", ".join(f"{name} for {probe.site.metric(key)}" for key, name in sorted(found.items()))
+        yield Diagnosis(
+            "metrics", f"Inspector's series have other names: {said}", {"metrics": dict(sorted(found.items()))}
+        )
+        return
+    yield Diagnosis(wanted, "no series of Inspector at that time")
+
+
+def other_labels(probe: Probe) -> Iterator[Diagnosis]:
+    """Inspector's series lack a label that the rules need, and another one looks like it."""
+    sample, labels = probe.sample, probe.site.labels
+    if not sample:
+        return
+    there = {name for one in sample for name in one}
+    free = there - _OTHERS - {labels.job, labels.node, labels.gpu, labels.instance}
+    values = {name: {one[name] for one in sample if name in one} for name in free}
+    hosts = {one.get(labels.instance, "").rpartition(":")[0].partition(".")[0] for one in sample}
+    looks: dict[str, Callable[[str], bool]] = {
+        "job": lambda name: name in JOB_LABELS or "job" in name,
+        "gpu": lambda name: all(map(_GPU.fullmatch, values[name])),
+        "instance": lambda name: all(map(_TARGET.fullmatch, values[name])),
+        "node": lambda name: {value.partition(".")[0] for value in values[name]} == hosts,
+    }
+    if labels.job not in there and _on_target_info(probe):
+        looks.pop("job")
+    for role, like in looks.items():
+        wanted = getattr(labels, role)
+        if wanted in there:
+            continue
+        near = sorted(name for name in free if like(name))
+        said = f"no series of Inspector has the label {wanted}"
+        if near:
+            yield Diagnosis(f"labels.{role}", f"{said}; {near[0]} looks like it", {"labels": {role: near[0]}})
+        else:
+            yield Diagnosis(f"labels.{role}", f"{said}; there are {named(there)}")
+
+
+def _on_target_info(probe: Probe) -> bool:
+    job = probe.site.labels.job
+    return probe.number(f'count(target_info{{{job}!=""}})') > 0
+
+
+def otlp(probe: Probe) -> Iterator[Diagnosis]:
+    """Metrics came by OTLP, and only ``target_info`` knows the job."""
+    job = probe.site.labels.job
+    if probe.sample and not any(job in one for one in probe.sample) and _on_target_info(probe):
+        yield Diagnosis(
+            f"labels.{job}", f"{job} is on target_info only: the metrics came by OTLP, and it was not promoted"
+        )
+
+
+def unknown_jobs(probe: Probe) -> Iterator[Diagnosis]:
+    """Jobs without an id."""
+    if not probe.placed:
+        return
+    rows = probe.labels('group by (<node>) (<busbw>{<job_label>=~"unknown|", <selector>})')
+    nodes = {one.get(probe.site.labels.node, "") for one in rows}
+    if rows:
+        yield Diagnosis(
+            probe.site.labels.job, f"jobs without an id on {len(nodes)} nodes ({named(nodes)}): no verdict on them"
+        )
+
+
+def collisions(probe: Probe) -> Iterator[Diagnosis]:
+    """Several GPUs of a node have one name, so that all but one are dropped."""
+    if not probe.placed or not probe.has("mtime"):
+        return
+    rows = probe.labels(
+        """
+count by (<target>) (<mtime>{file=~"<textfile_regex>"} and on (<target>) <busbw>{<selector>})
+> on (<target>)
+count by (<target>) (count by (<target>, <gpu>) (<busbw>{<selector>}))
+and on (<target>)
+sum by (<target>) (rate(<gathering_errors>{cause="gathering"}[10m])) > 0"""
+    )
+    targets = {one.get(probe.site.labels.instance, "") for one in rows}
+    if rows:
+        said = f"{len(targets)} targets ({named(targets)}) drop series: several GPUs have the same name there"
+        yield Diagnosis(probe.site.labels.gpu, said)
+
+
+def no_file_age(probe: Probe) -> Iterator[Diagnosis]:
+    """Nobody tells how old Inspector's files are."""
+    if not probe.placed or not probe.site.companions.textfile.enabled:
+        return
+    if probe.number('count(<mtime>{file=~"<textfile_regex>"} and on (<target>) <busbw>{<selector>})'):
+        return
+    files = {one["file"] for one in probe.labels("<mtime> and on (<target>) <busbw>{<selector>}") if "file" in one}
+    ours = sorted(file for file in files if "nccl" in file.lower())
+    if ours:
+        said = f"no file matches {probe.site.companions.textfile.file_regex}, but {ours[0]} looks like Inspector's"
+        config = {"companions": {"textfile": {"file_regex": _like(ours[0])}}}
+        yield Diagnosis("companions.textfile.file_regex", said, config)
+    else:
+        said = f"no {probe.site.metric('mtime')} of Inspector's files: a frozen file looks like a healthy one"
+        yield Diagnosis("companions.textfile", said, {"companions": {"textfile": {"enabled": False}}})
+
+
+def _like(file: str) -> str:
+    """A regular expression of files that are called like this one, whatever their folder and GPU."""
+    name = file.rpartition("/")[2]
+    parts = (re.sub(r"([.+*?()|\[\]{}^$\\])", r"\\\1", part) for part in _UUID.split(name))
+    return ".*/" + (".+".join(parts) if _UUID.search(name) else ".*nccl.*[.]prom")
+
+
+def dump_interval(probe: Probe) -> Iterator[Diagnosis]:
+    """Dumps come more often, or less often, than the rules think."""
+    measured, expected = _dumps(probe), probe.site.dump_interval
+    # Whoever looks too rarely cannot tell.
+    if measured is None or _too_rare(probe) or abs(measured - expected) <= _TOLERANCE * expected:
+        return
+    found = build.duration(min(600.0, max(1.0, round(measured))))
+    said = f"files are written every {measured:.0f} s, the rules expect {expected:g} s"
+    yield Diagnosis("dump_interval", said, {"dump_interval": found})
+
+
+def scrape_interval(probe: Probe) -> Iterator[Diagnosis]:
+    """Scrapes are rarer than dumps, so that dumps are never seen."""
+    if _too_rare(probe):
+        said = f"targets are scraped every {_scrapes(probe):.0f} s, dumps come every {probe.site.dump_interval:g} s"
+        yield Diagnosis("scrape_interval", f"{said}: some are never seen")
+
+
+def _too_rare(probe: Probe) -> bool:
+    """Whether targets are scraped more rarely than files are written, as far as anybody can see."""
+    scrapes = _scrapes(probe)
+    slower = (_dumps(probe) or 0.0) > (1 + _TOLERANCE) * scrapes
+    return scrapes > (1 + _TOLERANCE) * probe.site.dump_interval and not slower
+
+
+def _scrapes(probe: Probe) -> float:
+    """Seconds between two scrapes; 0 where there is too little to tell."""
+    spacings = [float(np.median(np.diff(times))) for times, _ in _raw(probe) if times.size > 2]
+    return float(np.median(spacings)) if spacings else 0.0
+
+
+def _dumps(probe: Probe) -> float | None:
+    """Seconds between two dumps, told from when files change; None where there is too little to tell."""
+    spacings = []
+    for _, values in _raw(probe):
+        written = np.unique(values[np.isfinite(values)])
+        if written.size > 3:
+            spacings.append(float(np.median(np.diff(written))))
+    return float(np.median(spacings)) if spacings else None
+
+
+def _raw(probe: Probe) -> list[Samples]:
+    """Raw samples of when the files of some targets were written."""
+    instance = probe.site.labels.instance
+    if not probe.placed or not probe.has("mtime"):
+        return []
+    targets = sorted({one[instance] for one in probe.sample if instance in one})[:3]
+    which = '<mtime>{file=~"<textfile_regex>", <instance_label>=~<targets>}'
+    return probe.raw(which, {"targets": one_of(set(targets))})
+
+
+def garbage(probe: Probe) -> Iterator[Diagnosis]:
+    """Buckets of types that NCCL cannot name."""
+    if probe.sample and (count := probe.number('count(<busbw>{message_size=~"0B|.*TB", <selector>})')):
+        yield Diagnosis(
+            "message_size", f"{count:.0f} garbage buckets (0B or …TB): byte-typed collectives; they are left out"
+        )
+
+
+def no_p2p(probe: Probe) -> Iterator[Diagnosis]:
+    """Send and Recv are expected, and there are none."""
+    if probe.placed and probe.site.companions.p2p.enabled and not probe.has("p2p_busbw"):
+        said = "no Send or Recv: Inspector reads hardly any operation whole whose channels do not start at 0"
+        yield Diagnosis("companions.p2p", said, {"companions": {"p2p": {"enabled": False}}})
+
+
+def clock_skew(probe: Probe) -> Iterator[Diagnosis]:
+    """Files of the future: a host's clock is ahead of the server's."""
+    if not probe.placed or not probe.has("mtime"):
+        return
+    which = '<mtime>{file=~"<textfile_regex>"}'
+    rows = probe.rows(f"max by (<target>) ({which} - timestamp({which})) > {SKEW}")
+    targets = {dict(one.labels).get(probe.site.labels.instance, "") for one in rows}
+    if rows:
+        worst = max(float(one.values[0]) for one in rows)
+        said = f"{len(targets)} targets ({named(targets)}) write files in the future, up to {worst:.0f} s"
+        yield Diagnosis("clock", said)
+
+
+def cardinality(probe: Probe) -> Iterator[Diagnosis]:
+    """More series for each GPU than the site wants to pay for."""
+    if not probe.placed:
+        return
+    names = "|".join(probe.site.metric(key) for key in ("busbw", "exec", "p2p_busbw", "p2p_exec"))
+    rows = probe.rows(
+        f"""
+count by (<job>) ({{__name__=~"{names}", <known>}})
+/ on (<job>)
+count by (<job>) (count by (<job>, <node>, <gpu>) (<busbw>{{<known>, <selector>}}))
+> <cardinality_budget>"""
+    )
+    jobs = {dict(one.labels).get(probe.site.labels.job, "") for one in rows}
+    if rows:
+        worst = max(float(one.values[0]) for one in rows)
+        said = f"up to {worst:.0f} series a GPU in {len(jobs)} jobs ({named(jobs)})"
+        yield Diagnosis("cardinality_budget", f"{said}; the budget is {probe.site.cardinality_budget}")
+
+
+def equal_clusters(probe: Probe) -> Iterator[Diagnosis]:
+    """Two clusters in one server whose jobs or nodes have equal names."""
+    if not probe.placed or probe.site.labels.cluster:
+        return
+    for label in ("cluster", "exported_cluster", "k8s_cluster", "datacenter", "region"):
+        rows = probe.rows(
+            f'count by (<job>, <node>, <gpu>) (count by (<job>, <node>, <gpu>, {label}) (<busbw>{{{label}!=""}})) > 1'
+        )
+        if rows:
+            values = {one.get(label, "") for one in probe.labels(f'group by ({label}) (<busbw>{{{label}!=""}})')}
+            what = f"{len(rows)} GPUs have equal names in several values of {label} ({named(values)})"
+            yield Diagnosis("labels.cluster", what, {"labels": {"cluster": label}})
+            return

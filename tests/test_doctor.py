@@ -1,0 +1,440 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Doctor finds each condition on a Prometheus prepared for it, its lines cure it, and a healthy site is left alone."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from command import dashgen
+from processes import PATIENCE, serving, tool
+from servers import Asked, Reply, answering
+
+import dashgen as dashgen_package
+from dashgen import build, config
+from dashgen.catalogue.metrics import METRICS
+from dashgen.live.access import VARIABLES
+from dashgen.live.answers import Alertmanagers
+from dashgen.live.api import Prometheus
+from dashgen.live.client import Client
+from dashgen.live.doctor.probe import Probe
+from dashgen.live.doctor.rules import VERDICT
+from dashgen.live.doctor.table import CONDITIONS, Told, cure, examine
+from dashgen.model import Metric
+from dashgen.prometheus import make_blocks
+from dashgen.recordings.format import Series, to_openmetrics
+from dashgen.targets.rulefile import rule_file
+
+SITE = config.Site()
+NODES, GPUS = ("host-a", "host-b"), 4
+OFF = ("slurm", "switch_ports", "clock_events")
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+
+
+# A sound site, made from the catalogue.
+
+
+def sound(moment: float) -> list[Series]:
+    """Two nodes of four GPUs, with every source that the packs expect by default."""
+    times = moment + 15.0 * np.arange(-80, 1)
+    found = []
+    for metric in METRICS:
+        if metric.companion not in OFF and not metric.key.startswith("p2p_"):
+            found += [Series(metric.name, labels, times, _values(metric, times)) for labels in _labels(metric)]
+    return found
+
+
+def _labels(metric: Metric) -> Iterator[tuple[tuple[str, str], ...]]:
+    for node in NODES:
+        of_node = {"instance": f"{node}:9100", "job": "node"}
+        for gpu in range(GPUS):
+            uuid = f"5f1c0a3e-9a77-4b0e-8c55-0d2f3f8f6a{gpu}{NODES.index(node)}"
+            own = {"slurm_job_id": "7", "node": node, "gpu": f"GPU{gpu}", "version": "v5.1"}
+            shape = {"comm_name": "unknown", "n_nodes": "2", "nranks": "8", "message_size": "134-135MB"}
+            more: dict[str, str] = {"gpu": f"GPU{gpu}"}
+            if "slurm_job_id" in metric.labels:
+                more = own | (
+                    {"collective": "AllReduce", "algo_proto": "RING_SIMPLE", **shape} if not metric.companion else {}
+                )
+            elif metric.key == "mtime":
+                more = {"file": f"/var/lib/node_exporter/nccl_inspector_metrics_{uuid}.prom"}
+            elif metric.companion == "dcgm":
+                more = {"gpu": str(gpu), "UUID": f"GPU-{uuid}", "Hostname": node}
+            elif gpu:
+                continue
+            elif metric.key == "gathering_errors":
+                more = {"cause": "gathering"}
+            yield tuple(sorted({**of_node, **more}.items()))
+
+
+def _values(metric: Metric, times: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if metric.key == "mtime":
+        return np.floor(times / 30) * 30 - 3
+    return np.zeros(times.size) if metric.kind == "counter" else 100 + np.sin(times / 30)
+
+
+# What is done to it.
+
+Change = Callable[[list[Series]], list[Series]]
+
+
+def renamed(**names: str) -> Change:
+    return lambda series: [replace(one, name=names.get(one.name, one.name)) for one in series]
+
+
+def relabelled(change: Callable[[dict[str, str]], dict[str, str]], only: str = "") -> Change:
+    def changed(series: list[Series]) -> list[Series]:
+        made = [
+            replace(one, labels=tuple(sorted(change(dict(one.labels)).items()))) if re.match(only, one.name) else one
+            for one in series
+        ]
+        return list({(one.name, one.labels): one for one in made}.values())
+
+    return changed
+
+
+def label(old: str, new: str) -> Change:
+    return relabelled(
+        lambda labels: {new if name == old else name: value for name, value in labels.items()}, "nccl_|DCGM"
+    )
+
+
+def valued(name: str, made: Callable[[Series], np.ndarray[Any, Any]]) -> Change:
+    return lambda series: [replace(one, values=made(one)) if one.name == name else one for one in series]
+
+
+def without(pattern: str) -> Change:
+    return lambda series: [one for one in series if not re.match(pattern, one.name)]
+
+
+def added(name: str, **labels: str) -> Change:
+    def more(series: list[Series]) -> list[Series]:
+        times = series[0].times
+        return [*series, Series(name, tuple(sorted(labels.items())), times, np.ones(times.size))]
+
+    return more
+
+
+def both(*changes: Change) -> Change:
+    def changed(series: list[Series]) -> list[Series]:
+        for change in changes:
+            series = change(series)
+        return series
+
+    return changed
+
+
+def thinned(every: int) -> Change:
+    return lambda series: [replace(one, times=one.times[::every], values=one.values[::every]) for one in series]
+
+
+def in_two_clusters(series: list[Series]) -> list[Series]:
+    return [
+        replace(one, labels=tuple(sorted({**dict(one.labels), "cluster": name}.items())))
+        for one in series
+        for name in "ab"
+    ]
+
+
+def many_sizes(series: list[Series]) -> list[Series]:
+    sizes = [f"{size}-{size + 1}MB" for size in range(210)]
+    more = [
+        replace(one, labels=tuple(sorted({**dict(one.labels), "message_size": size}.items())))
+        for one in series
+        if one.name == "nccl_bus_bandwidth_gbs"
+        for size in sizes
+    ]
+    return [*series, *more]
+
+
+def pack(site: config.Site = SITE) -> dict[str, str]:
+    bundle = build.bundle(site, [site.sensitivity])
+    return {"recording.yml": rule_file(bundle.recording), "alerts.yml": rule_file(bundle.alerts[site.sensitivity])}
+
+
+def one_rule(record: str, expr: str) -> dict[str, str]:
+    group = {"name": "own", "interval": "1s", "rules": [{"record": record, "expr": expr}]}
+    return {"recording.yml": yaml.safe_dump({"groups": [group]}), "alerts.yml": pack()["alerts.yml"]}
+
+
+def upside_down() -> dict[str, str]:
+    files = pack()
+    data = yaml.safe_load(files["recording.yml"])
+    for group in data["groups"]:
+        group["rules"].reverse()
+    return {**files, "recording.yml": yaml.safe_dump(data)}
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is done to a sound site, and what that is called."""
+
+    condition: str
+    said: str
+    change: Change = lambda series: series
+    site: Mapping[str, Any] = field(default_factory=dict)
+    rules: Callable[[], dict[str, str]] = pack
+    waits: Callable[[Probe], bool] = lambda probe: True
+
+
+def _drop(*names: str) -> Callable[[dict[str, str]], dict[str, str]]:
+    return lambda labels: {name: value for name, value in labels.items() if name not in names}
+
+
+def _set(**more: str) -> Callable[[dict[str, str]], dict[str, str]]:
+    return lambda labels: labels | more
+
+
+def _some_rule(probe: Probe, wanted: Callable[[Any], bool]) -> bool:
+    probe.__dict__.pop("rules", None)
+    return any(wanted(one) for group in probe.rules.groups for one in [group, *group.rules]) if probe.rules else False
+
+
+CASES = (
+    Case("no-inspector", "no series of Inspector at that time", without("nccl_")),
+    Case(
+        "no-inspector",
+        "nccl_bus_bandwidth_gbs_GB_per_second for nccl_bus_bandwidth_gbs",
+        renamed(nccl_bus_bandwidth_gbs="nccl_bus_bandwidth_gbs_GB_per_second"),
+    ),
+    Case("no-inspector", 'no nccl_bus_bandwidth_gbs with env="prod"', site={"selector": 'env="prod"'}),
+    Case("labels", "slurm_job_id; job_name looks like it", label("slurm_job_id", "job_name")),
+    Case("labels", "node; host looks like it", label("node", "host")),
+    Case(
+        "labels", "gpu; device looks like it", relabelled(lambda one: one | {"device": one["gpu"], "gpu": ""}, "nccl_")
+    ),
+    Case("labels", "instance; target looks like it", label("instance", "target")),
+    Case(
+        "otlp",
+        "on target_info only",
+        both(relabelled(_drop("slurm_job_id"), "nccl_"), added("target_info", slurm_job_id="7")),
+    ),
+    Case(
+        "job-unknown",
+        "jobs without an id on 2 nodes (host-a, host-b)",
+        relabelled(_set(slurm_job_id="unknown"), "nccl_"),
+    ),
+    Case(
+        "gpu-collision",
+        "2 targets (host-a:9100, host-b:9100) drop series",
+        both(
+            relabelled(_set(gpu="GPU0"), "nccl_"),
+            valued("promhttp_metric_handler_errors_total", lambda one: np.arange(one.times.size)),
+        ),
+    ),
+    Case("file-age", "a frozen file looks like a healthy one", without("node_textfile_mtime")),
+    Case(
+        "file-age",
+        "looks like Inspector's",
+        relabelled(lambda one: one | {"file": one["file"].replace("inspector_metrics", "prom")}, "node_textfile_mtime"),
+    ),
+    Case(
+        "dump-interval",
+        "files are written every 60 s",
+        valued("node_textfile_mtime_seconds", lambda one: one.times // 60 * 60),
+    ),
+    Case(
+        "scrape-interval",
+        "scraped every 60 s, dumps come every 30 s",
+        both(thinned(4), valued("node_textfile_mtime_seconds", lambda one: one.times - 3)),
+        site={"dump_interval": "30s"},
+    ),
+    Case(
+        "garbage-buckets",
+        "8 garbage buckets",
+        lambda series: [
+            *series,
+            *relabelled(_set(message_size="0B"))([one for one in series if one.name == "nccl_bus_bandwidth_gbs"]),
+        ],
+    ),
+    Case("p2p", "no Send or Recv", site={"companions": {"p2p": {"enabled": True}}}),
+    Case(
+        "clock-skew",
+        "write files in the future, up to",
+        valued("node_textfile_mtime_seconds", lambda one: one.values + 120),
+    ),
+    Case("cardinality", "up to 211 series a GPU in 1 jobs (7); the budget is 200", many_sizes),
+    Case("equal-clusters", "several values of cluster (a, b)", in_two_clusters),
+    Case("missing-source", "no dcgm-exporter; empty panels: ", without("DCGM")),
+    Case("missing-source", "no Inspector's opt-in counters", without("nccl_.*_total")),
+    Case("unused-source", "a Slurm exporter", added("slurm_job_info", job_id="7")),
+    Case(
+        "throughput",
+        "megatron_training_throughput_tflops is there",
+        added("megatron_training_throughput_tflops", slurm_job_id="7"),
+    ),
+    Case("throughput", "no my_tflops", site={"companions": {"throughput": {"metric": "my_tflops"}}}),
+    Case("dcgm-labels", "have hostname, not Hostname", label("Hostname", "hostname")),
+    Case("dcgm-labels", "have uuid, not UUID", label("UUID", "uuid")),
+    Case("rccl", "GPUs of AMD (amd_gpu_gfx_activity)", added("amd_gpu_gfx_activity", instance="host-a:5000")),
+    Case("rules-not-loaded", "the recording rules are not loaded", rules=dict),
+    Case(
+        "rules-not-loaded", "no alert of the pack is loaded", rules=lambda: {"recording.yml": pack()["recording.yml"]}
+    ),
+    Case("rules-outdated", "others (", rules=lambda: pack(config.Site(dump_interval=10.0))),
+    Case("rules-outdated", "are missing (", rules=lambda: one_rule(VERDICT, "vector(0)")),
+    Case("rules-order", "another order than in the pack", rules=upside_down),
+    Case(
+        "rules-failing",
+        "found duplicate series",
+        rules=lambda: one_rule(VERDICT, "nccl_bus_bandwidth_gbs * on (slurm_job_id) nccl_bus_bandwidth_gbs"),
+        waits=lambda probe: _some_rule(probe, lambda one: getattr(one, "health", "") == "err"),
+    ),
+    Case(
+        "rules-slow",
+        "evaluations are missed",
+        rules=lambda: one_rule(VERDICT, "sum_over_time(vector(1)[2h:1ms])"),
+        waits=lambda probe: _some_rule(probe, lambda one: one.evaluationTime > 0.6),
+    ),
+    Case("no-alertmanager", "no Alertmanager is connected"),
+)
+
+
+@contextmanager
+def server(folder: Path, series: list[Series], rules: Mapping[str, str], *, whole: bool = True) -> Iterator[str]:
+    """A Prometheus with blocks, rules and, when it is ``whole``, an Alertmanager that it may tell."""
+    tool("promtool")
+    folder.mkdir(exist_ok=True)
+    make_blocks(folder / "data", series)
+    for name, text in rules.items():
+        (folder / name).write_text(text)
+    found: dict[str, Any] = {"rule_files": [str(folder / name) for name in rules]}
+    if whole:
+        found["alerting"] = {"alertmanagers": [{"static_configs": [{"targets": ["127.0.0.1:9"]}]}]}
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(found))
+    flags = [f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'data'}"]
+    flags += ["--storage.tsdb.retention.time=100y", "--web.listen-address=127.0.0.1:PORT"]
+    with serving(tool("prometheus"), *flags, ready="/-/ready", log=folder / "log") as url:
+        # Alertmanagers are discovered some seconds after the start.
+        deadline = time.monotonic() + PATIENCE
+        told = "/api/v1/alertmanagers"
+        while whole and not Prometheus(Client(url)).ask(Alertmanagers, told).activeAlertmanagers:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        yield url
+
+
+def named(found: list[Told]) -> dict[str, list[str]]:
+    said: dict[str, list[str]] = {}
+    for each in found:
+        said.setdefault(each.condition.name, []).append(each.diagnosis.message)
+    return said
+
+
+def with_lines(site: Mapping[str, Any], lines: str) -> config.Site:
+    merged = json.loads(json.dumps(site))
+
+    def merge(into: dict[str, Any], more: Mapping[str, Any]) -> None:
+        for key, value in more.items():
+            if isinstance(value, dict):
+                merge(into.setdefault(key, {}), value)
+            else:
+                into[key] = value
+
+    merge(merged, yaml.safe_load(lines))
+    return config.site(merged, "lines")
+
+
+def test_of_a_sound_site_doctor_says_nothing(tmp_path: Path) -> None:
+    moment = time.time()
+    with server(tmp_path, sound(moment), pack()) as url:
+        assert named(examine(Probe(Prometheus(Client(url)), SITE, moment))) == {}
+        done = dashgen("doctor", "--prometheus", url, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert f"nothing is wrong in any of {len(CONDITIONS)} conditions" in done.stdout
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{case.condition}-{at}" for at, case in enumerate(CASES)])
+def test_a_condition_is_found_and_its_lines_cure_it(case: Case, tmp_path: Path) -> None:
+    moment = time.time()
+    site = config.site(dict(case.site), "case")
+    with server(tmp_path, case.change(sound(moment)), case.rules(), whole=False) as url:
+        probe = Probe(Prometheus(Client(url)), site, moment)
+        deadline = time.monotonic() + PATIENCE
+        while not case.waits(probe):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        found = examine(probe)
+        said = named(found)
+        assert any(case.said in each for each in said.get(case.condition, [])), said
+        own = [each for each in found if each.condition.name == case.condition]
+        if lines := cure(own):
+            cured = examine(Probe(Prometheus(Client(url)), with_lines(case.site, lines), moment))
+            assert case.said not in " ".join(named(cured).get(case.condition, [])), lines
+
+
+def test_every_condition_but_the_boards_has_a_case() -> None:
+    assert {case.condition for case in CASES} == {each.name for each in CONDITIONS} - {"boards"}
+
+
+def test_missing_and_changed_boards_are_found_in_grafana(tmp_path: Path) -> None:
+    bundle = build.bundle(SITE, [SITE.sensitivity])
+    there = {str(board["uid"]): {**board, "id": 5, "version": 3} for board in bundle.dashboards.values()}
+
+    def grafana(asked: Asked) -> Reply:
+        board = there.get(asked.path.rpartition("/")[2])
+        return Reply(json.dumps({"dashboard": board, "meta": {}}).encode()) if board else Reply(b"{}", 404)
+
+    moment = time.time()
+    with server(tmp_path, sound(moment), pack()) as url, answering(grafana) as (boards, _):
+
+        def look() -> dict[str, list[str]]:
+            return named(examine(Probe(Prometheus(Client(url)), SITE, moment, Client(boards, what="a Grafana"))))
+
+        assert look() == {}
+        del there["dashgen-nccl-fleet"]
+        there["dashgen-nccl-job"] = {**there["dashgen-nccl-job"], "title": "Mine"}
+        assert look() == {
+            "boards": [
+                "Grafana has no dashboard dashgen-nccl-fleet",
+                "Grafana's dashgen-nccl-job differs in title",
+            ]
+        }
+
+
+def test_the_command_tells_the_lines_and_reports_for_programs(tmp_path: Path) -> None:
+    moment = time.time()
+    changed = both(without("DCGM"), added("slurm_job_info", job_id="7"))(sound(moment))
+    with server(tmp_path / "server", changed, pack()) as url:
+        done = dashgen("doctor", "--prometheus", url, cwd=tmp_path)
+        told = json.loads(dashgen("doctor", "--prometheus", url, "--format", "json", cwd=tmp_path).stdout)
+        github = dashgen("doctor", "--prometheus", url, "--format", "github", cwd=tmp_path).stdout
+    assert done.returncode == 1
+    lines = done.stdout.partition("result:\n\n")[2]
+    assert yaml.safe_load(lines) == {"companions": {"dcgm": {"enabled": False}, "slurm": {"enabled": True}}}
+    assert [each["rule"] for each in told] == ["missing-source", "unused-source"]
+    assert github.startswith("::warning title=missing-source::")
+
+
+def test_victoriametrics_is_examined_as_well(tmp_path: Path) -> None:
+    flags = [f"-storageDataPath={tmp_path / 'data'}", "-retentionPeriod=100y", "-httpListenAddr=127.0.0.1:PORT"]
+    moment = time.time()
+    lines = [line.rsplit(" ", 1) for line in to_openmetrics(sound(moment)) if not line.startswith("#")]
+    text = "".join(f"{head} {round(float(at) * 1000)}\n" for head, at in lines)
+    with serving(tool("victoria-metrics"), *flags, ready="/health", log=tmp_path / "log") as url:
+        client = Client(url)
+        client.request("POST", "/api/v1/import/prometheus", text.encode())
+        client.get("/internal/force_flush")
+        found = named(examine(Probe(Prometheus(client), SITE, moment)))
+    assert set(found) == {"rules-not-loaded"}
+
+
+def test_the_documentation_tells_every_condition_and_every_variable() -> None:
+    text = (Path(dashgen_package.__file__).parent / "docs" / "live.md").read_text(encoding="utf-8")
+    for condition in CONDITIONS:
+        assert f"| `{condition.name}` | {condition.about} |" in text
+    for name in VARIABLES:
+        assert f"`DASHGEN_PROMETHEUS_{name}`" in text

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Incidents are told as they were: when, how long, whose fault and at what cost, from whatever a site has recorded."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command import dashgen
+from processes import rule_engine
+from servers import Asked, Reply, answering
+from test_record import prometheus
+
+from dashgen import config
+from dashgen.catalogue import SIGNAL_BY_NAME
+from dashgen.errors import UserError
+from dashgen.live import annotate, incident_report, look
+from dashgen.live.api import Prometheus
+from dashgen.live.client import Client
+from dashgen.live.history import AtHand, Played, played
+from dashgen.live.incidents import GPUS, SINCE, THROUGHPUT, USUAL, VERDICT, Incident, incidents
+from dashgen.live.review import review
+from dashgen.recordings.format import Series, read_samples, read_story
+from dashgen.recordings.simulate import load_scenario, simulate
+
+RECORDINGS = Path(__file__).parent / "recordings"
+TOLD = {"companions": {"throughput": {"metric": "megatron_training_throughput_tflops", "unit": "tflops"}}}
+SITE = config.Site.model_validate(TOLD)
+DUMP = SITE.dump_interval
+BEGAN = 1_800_000_000.0
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+
+
+@pytest.fixture(scope="module")
+def attribution() -> Played:
+    rule_engine()
+    folder = RECORDINGS / "attribution"
+    return played(read_story(folder), read_samples(folder), SITE)
+
+
+def stamp(text: str) -> float:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+
+
+def gone(_: Incident) -> Played:
+    raise UserError("no raw series")
+
+
+def as_published(one: Incident) -> None:
+    """The incident that NVIDIA's blog of 2026-05-07 tells, within one dump."""
+    assert (one.job, one.state, one.suspect, one.transport, one.gpus) == ("41502", "degraded", "network", "mixed", 32)
+    assert abs(one.start - stamp("2026-03-19T14:39:50")) <= DUMP
+    assert abs(one.end - stamp("2026-03-19T14:44:00")) <= DUMP
+    assert one.throughput is not None and not one.ongoing
+    told = (one.throughput.evidence, one.throughput.before, one.throughput.during, one.throughput.after)
+    assert told == ("reported", 314.0, 289.0, 311.0)
+    # A loss of 6 % of 32 GPUs for four minutes.
+    assert one.gpu_hours == pytest.approx(0.12, abs=0.02)
+    assert [each.name for each in one.alerts] == ["NcclJobDegraded"]
+
+
+def test_the_command_tells_the_published_incident_and_its_cost(tmp_path: Path) -> None:
+    (tmp_path / "dashgen.yaml").write_text(json.dumps(TOLD))
+    arguments = ["--recording", RECORDINGS / "attribution"]
+    shown = dashgen("windows", *arguments, cwd=tmp_path)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "314 → 289 → 311 tflops" in shown.stdout and "1 incident, 0.1 GPU hours lost" in shown.stdout
+    told = json.loads(dashgen("incidents", *arguments, "--format", "json", cwd=tmp_path).stdout)
+    (line,) = csv.DictReader(io.StringIO(dashgen("incidents", *arguments, "--format", "csv", cwd=tmp_path).stdout))
+    (one,) = told["incidents"]
+    assert (one["before"], one["during"], one["after"], one["suspect"]) == (314, 289, 311, "network")
+    assert set(line) == set(one) and line["start"] == one["start"] == "2026-03-19T14:40:00Z"
+
+
+def test_the_recorded_verdict_and_a_replay_of_the_rules_tell_the_same(attribution: Played, tmp_path: Path) -> None:
+    story, series = attribution.replay.story, attribution.replay.series
+    start, end = story.start.timestamp(), story.end.timestamp()
+    raw = [one for one in series if ":" not in one.name and one.name != "ALERTS"]
+    (first,) = incidents(attribution.history, SITE, start, end)
+    as_published(first)
+    for name, there, replayed in (("ruled", list(series), ()), ("bare", raw, ("41502",))):
+        (tmp_path / name).mkdir()
+        with prometheus(there, tmp_path / name, "--query.lookback-delta=50s") as url:
+            server = Prometheus(Client(url))
+            for jobs in ([], ["41502"]):
+                found = look.on_server(server, SITE, start, end, jobs)
+                assert (found.replayed, found.left_out) == (replayed, ())
+                (one,) = found.incidents
+                as_published(one)
+                assert (one.start, one.end, one.alerts) == (first.start, first.end, first.alerts)
+            if name == "ruled":
+                page = review(found, SITE, "Review", url)
+                assert "NCCL / Job" in page and "The verdict in Prometheus" in page and "cannot be drawn" not in page
+                lost = review(replace(found, around=gone), SITE, "Review", url)
+                assert "NcclJobDegraded fires" in lost and "The boards cannot be drawn: no raw series" in lost
+
+
+@pytest.mark.parametrize("name", ["healthy", "healthy-fsdp", "checkpoints", "batch-size", "killed"])
+def test_healthy_jobs_have_no_incident(name: str) -> None:
+    rule_engine()
+    assert look.in_recording(RECORDINGS / name, SITE, []).incidents == ()
+
+
+EVENTS: list[dict[str, Any]] = [
+    {"kind": "network", "loss": 0.08, "start": "40m", "end": "44m"},
+    {"kind": "late-gpu", "node": "node03", "gpu": 2, "percent": 25, "start": "1h20m", "end": "1h40m"},
+    {"kind": "nvlink", "node": "node02", "bandwidth": 0.5, "start": "2h10m", "end": "2h25m"},
+    {"kind": "nic", "node": "node02", "gpu": 1, "bandwidth": 0.5, "start": "3h", "end": "3h15m"},
+    {"kind": "hang", "start": "3h50m"},
+]
+
+
+def test_five_faults_are_five_incidents_each_within_a_dump_of_the_truth(tmp_path: Path) -> None:
+    rule_engine()
+    scenario = {
+        "story": "Five faults.",
+        "start": "2026-04-06T00:00:00Z",
+        "lasts": "4h10m",
+        "seed": 7,
+        "events": EVENTS,
+        "jobs": [{"id": "7", "preset": "tp-dp", "nodes": 4, "gpus_per_node": 4, "tp": 4, "tflops": 395}],
+    }
+    (tmp_path / "five.yaml").write_text(json.dumps(scenario))
+    story, samples = simulate(load_scenario(tmp_path / "five.yaml"), 7)
+    made = played(story, samples, SITE)
+    found = incidents(made.history, SITE, story.start.timestamp(), story.end.timestamp())
+    assert len(found) == len(story.faults) == 5
+    for one, truth in zip(found, story.faults, strict=True):
+        assert abs(one.start - truth.start.timestamp()) <= DUMP, (one, truth)
+        assert one.ongoing or abs(one.end - truth.end.timestamp()) <= DUMP, (one, truth)
+        assert (one.suspect or None) == truth.suspect
+    assert [(one.state, one.node, one.gpu) for one in found] == [
+        ("degraded", "", ""),
+        ("degraded", "node03", "GPU2"),
+        ("degraded", "node02", ""),
+        ("degraded", "", "GPU1"),
+        ("stalled", "", ""),
+    ]
+    # Twenty minutes in which sixteen GPUs do nothing.
+    assert found[-1].ongoing and found[-1].gpu_hours == pytest.approx(16 / 3, rel=0.05)
+
+
+def verdicts(*blamed: tuple[str, int], job: str = "1") -> list[Series]:
+    """A verdict series for each suspect from the dumps at which it was blamed; "" for none."""
+    times: dict[str, list[float]] = {}
+    dump = 0
+    for suspect, dumps in blamed:
+        times.setdefault(suspect, []).extend(BEGAN + DUMP * (dump + each) for each in range(dumps))
+        dump += dumps
+    found = []
+    for suspect, moments in times.items():
+        labels = {"slurm_job_id": job, "state": "degraded", "suspect": suspect}
+        if suspect:
+            found.append(Series(VERDICT, tuple(sorted(labels.items())), np.array(moments), np.ones(len(moments))))
+    return found
+
+
+def told(series: list[Series], dumps: int = 1000) -> list[tuple[str, float, float]]:
+    """Suspect, begin and length in dumps."""
+    found = incidents(AtHand(series), SITE, BEGAN, BEGAN + dumps * DUMP)
+    return [(one.suspect, (one.start - BEGAN) / DUMP, one.length / DUMP) for one in found]
+
+
+def test_what_belongs_together_is_one_incident_and_what_does_not_is_two() -> None:
+    assert told(verdicts(("network", 20))) == [("network", 0, 19)]
+    assert told(verdicts(("network", 10), ("", 8), ("network", 10))) == [("network", 0, 27)]
+    assert told(verdicts(("network", 10), ("", 12), ("network", 10))) == [("network", 0, 9), ("network", 22, 9)]
+    assert told(verdicts(("network", 10), ("straggler", 2), ("network", 10))) == [("network", 0, 21)]
+    assert told(verdicts(("straggler", 2), ("network", 10))) == [("network", 0, 11)]
+    assert told(verdicts(("network", 10), ("straggler", 10))) == [("network", 0, 9), ("straggler", 10, 9)]
+
+
+def test_what_began_before_the_range_is_told_and_what_has_not_ended_says_so() -> None:
+    series = verdicts(("network", 100))
+    since = Series(SINCE, (("slurm_job_id", "1"),), series[0].times, np.full(100, BEGAN))
+    for begin in (5, 60):
+        (one,) = incidents(AtHand([*series, since]), SITE, BEGAN + begin * DUMP, BEGAN + 80 * DUMP)
+        assert one.start == BEGAN and one.ongoing
+    assert incidents(AtHand(series), SITE, BEGAN + 120 * DUMP, BEGAN + 150 * DUMP) == []
+
+
+def test_the_cost_is_the_share_of_the_usual_work_that_was_not_done() -> None:
+    labels = (("evidence", "collectives"), ("slurm_job_id", "1"))
+    times = BEGAN + DUMP * np.arange(-20, 60)
+    rate = np.where((times > BEGAN) & (times <= BEGAN + 39 * DUMP), 75.0, 100.0)
+    series = [
+        *verdicts(("network", 40)),
+        Series(THROUGHPUT, labels, times, rate),
+        Series(USUAL, labels, times, np.full(times.size, 100.0)),
+        Series(GPUS, (("slurm_job_id", "1"),), times, np.full(times.size, 64.0)),
+    ]
+    (one,) = incidents(AtHand(series), SITE, BEGAN, BEGAN + 100 * DUMP)
+    assert one.gpu_hours == pytest.approx(64 * 0.25 * 39 * DUMP / 3600)
+    (one,) = incidents(AtHand(series[:1]), SITE, BEGAN, BEGAN + 100 * DUMP)
+    assert one.gpu_hours is None and "not counted" in incident_report.summary([one])
+
+
+class _Scripts(HTMLParser):
+    """Collects the scripts and links of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+def test_a_review_shows_the_timeline_the_chain_and_the_boards(tmp_path: Path) -> None:
+    site = {**TOLD, "grafana": {"url": "https://grafana.example"}, "runbook_url": "https://books.example/{alert}"}
+    (tmp_path / "dashgen.yaml").write_text(json.dumps(site))
+    folder = RECORDINGS / "fabric-symbol-errors"
+    done = dashgen("incidents", "--recording", folder, "--format", "html", "-o", "review.html", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    page = (tmp_path / "review.html").read_text()
+    for part in (
+        "NcclJobDegraded fires (critical)",
+        "symbol_errors",
+        "job:nccl_suspect:score",
+        "NCCL / Job",
+        "GPU hours",
+    ):
+        assert part in page
+    links = [attributes["href"] or "" for tag, attributes in _Scripts(page).tags if tag == "a" and "href" in attributes]
+    assert any(link.startswith("https://grafana.example/d/dashgen-nccl-job?var-job=51051&from=") for link in links)
+    assert "https://books.example/NcclJobDegraded" in links
+    ids = [attributes["id"] for _, attributes in _Scripts(page).tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    (tmp_path / "other.html").write_text("mine")
+    done = dashgen("incidents", "--recording", folder, "--format", "html", "-o", "other.html", cwd=tmp_path)
+    assert done.returncode == 2 and "was not generated by dashgen" in done.stderr
+
+
+def test_annotations_are_written_once_and_hold_no_markup() -> None:
+    written: list[dict[str, Any]] = []
+
+    def grafana(asked: Asked) -> Reply:
+        if asked.method == "POST":
+            written.append(json.loads(asked.body))
+            return Reply(b'{"message":"Annotation added"}')
+        return Reply(json.dumps(written).encode())
+
+    found = incidents(AtHand(verdicts(("network", 20), job="<b>")), SITE, BEGAN, BEGAN + 9e4)
+    with answering(grafana) as (url, _):
+        assert [annotate.annotate(Client(url), found) for _ in range(2)] == [1, 0]
+    (one,) = written
+    assert (one["time"], one["timeEnd"]) == (BEGAN * 1000, (BEGAN + 19 * DUMP) * 1000)
+    assert {"dashgen", "nccl-incident", "suspect:network"} <= set(one["tags"]) and "<" not in one["text"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "needs a place to look"),
+        (["--recording", "a", "--prometheus", "http://x"], "needs a place to look"),
+        (["--recording", "a", "--since", "2h"], "a recording is looked at as a whole"),
+        (["--recording", "none"], "none/recording.yaml: not readable"),
+        (["--recording", str(RECORDINGS / "idle"), "--job", "none"], "no series with slurm_job_id='none'"),
+        (["--prometheus", "http://127.0.0.1:1"], "not reachable"),
+        (["--prometheus", "http://x", "--format", "html"], "add -o review.html"),
+        (["--prometheus", "http://x", "-o", "x"], "a table is for the terminal"),
+        (["--prometheus", "http://x", "--annotate"], "needs a Grafana"),
+        (["--prometheus", "http://x", "--since", "soon"], "not a duration"),
+    ],
+)
+def test_what_cannot_be_told_is_one_line(arguments: list[str], message: str, tmp_path: Path) -> None:
+    done = dashgen("incidents", *arguments, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert message in done.stderr and list(tmp_path.iterdir()) == []
+
+
+def test_every_series_that_incidents_read_is_in_the_catalogue() -> None:
+    from dashgen.live import evidence
+    from dashgen.live import incidents as module
+
+    names = [value for each in (module, evidence) for value in vars(each).values() if isinstance(value, str)]
+    names = [name for name in names if name.count(":") == 2 and " " not in name]
+    assert len(names) >= 8 and set(names) <= set(SIGNAL_BY_NAME)

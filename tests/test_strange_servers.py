@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever a server says, the commands that ask it give an answer or one line; and no text of it becomes PromQL."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dashgen import config, promql
+from dashgen.errors import UserError
+from dashgen.live import look, selection
+from dashgen.live.annotate import annotate
+from dashgen.live.api import Prometheus
+from dashgen.live.client import Client
+from dashgen.live.doctor.probe import Probe
+from dashgen.live.doctor.table import cure, examine
+from dashgen.live.incidents import VERDICT
+from dashgen.live.record import record
+
+SITE = config.Site()
+END = datetime(2026, 3, 19, 15, tzinfo=UTC)
+START = END - timedelta(minutes=20)
+
+NASTY = ['"} or vector(1) #', "a\\", "\n", "<busbw>", "{{ $labels }}", "é", "", "1", "\u202e", "nan", "x" * 300]
+LABELS = ["slurm_job_id", "node", "gpu", "instance", "file", "message_size", "state", "suspect", "transport", "n_nodes"]
+NAMES = [
+    VERDICT,
+    "nccl_bus_bandwidth_gbs",
+    "node_textfile_mtime_seconds",
+    "ALERTS",
+    "job:nccl_gpus:count",
+    "target_info",
+]
+VALUES = ["1", "0", "NaN", "+Inf", "-Inf", "1e308", "-5", "1773931290"]
+
+
+class Strange(Client):
+    """A client whose server draws its answers: well formed, nearly so, or not at all."""
+
+    def __init__(self, seed: int, broken: float) -> None:
+        super().__init__("http://strange")
+        self._random, self._broken = random.Random(seed), broken
+
+    def request(
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> bytes:
+        moment = float(body.decode().rpartition("time=")[2]) if body and b"time=" in body else END.timestamp()
+        return json.dumps(self._maybe({"status": "success", "data": self._data(path, body or b"", moment)})).encode()
+
+    def _data(self, path: str, body: bytes, moment: float) -> object:
+        draw = self._random
+        if "/label/" in path:
+            return self._maybe(draw.choices(NASTY, k=draw.randrange(4)))
+        if "rules" in path:
+            rule = {"name": draw.choice([VERDICT, "NcclJobDegraded"]), "query": draw.choice(NASTY), "type": "recording"}
+            group = {
+                "name": "g",
+                "interval": draw.choice([0, 30]),
+                "rules": [rule],
+                "lastEvaluation": draw.choice(NASTY),
+            }
+            return self._maybe({"groups": [self._maybe(group)]})
+        if "alertmanagers" in path:
+            return self._maybe({"activeAlertmanagers": []})
+        if "%5B" in body.decode().rpartition("&time")[0][-12:]:
+            return self._maybe(
+                {"resultType": "matrix", "result": [self._series(moment) for _ in range(draw.randrange(4))]}
+            )
+        found = [
+            self._maybe({"metric": self._labels(), "value": [moment, draw.choice(VALUES)]})
+            for _ in range(draw.randrange(4))
+        ]
+        return self._maybe({"resultType": "vector", "result": found})
+
+    def _series(self, moment: float) -> Any:
+        draw = self._random
+        times = sorted(draw.uniform(moment - 400, moment + 5) for _ in range(draw.randrange(6)))
+        values = [[each, draw.choice(VALUES)] for each in times]
+        return self._maybe({"metric": self._labels(), "values": values})
+
+    def _labels(self) -> dict[str, str]:
+        draw = self._random
+        labels = {name: draw.choice(NASTY) for name in draw.sample(LABELS, draw.randrange(len(LABELS)))}
+        labels |= {"state": draw.choice(["degraded", "stalled"]), "slurm_job_id": draw.choice(["7", *NASTY])}
+        return {"__name__": draw.choice(NAMES), **labels}
+
+    def _maybe(self, value: object) -> object:
+        """The value, or now and then something else."""
+        if self._random.random() >= self._broken:
+            return value
+        return self._random.choice([None, [], {}, "text", 1, -1e400, True, {"metric": None}, [None], {"values": [[1]]}])
+
+
+def one_line(error: UserError) -> None:
+    assert "\n" not in str(error) and len(str(error)) < 900, error
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32), broken=st.sampled_from([0.0, 0.02, 0.2]))
+def test_no_answer_of_a_server_ends_in_a_traceback(
+    seed: int, broken: float, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("strange")
+    for jobs in ([], ["7"]):
+        try:
+            found = look.on_server(Prometheus(Strange(seed, broken)), SITE, START.timestamp(), END.timestamp(), jobs)
+            assert isinstance(found.incidents, tuple)
+        except UserError as error:
+            one_line(error)
+    try:
+        cure(examine(Probe(Prometheus(Strange(seed, broken)), SITE, END.timestamp(), Strange(seed, broken))))
+    except UserError as error:
+        one_line(error)
+    try:
+        record(Prometheus(Strange(seed, broken)), ["7"], START, END, out=folder / "out", site=SITE)
+    except UserError as error:
+        one_line(error)
+        assert not (folder / "out").exists()
+    try:
+        annotate(Strange(seed, broken), [])
+    except UserError as error:
+        one_line(error)
+
+
+@given(st.lists(st.text(), min_size=1, max_size=3), st.dictionaries(st.sampled_from(LABELS), st.text(), max_size=6))
+def test_no_name_that_a_user_or_a_server_gives_becomes_promql(jobs: list[str], labels: dict[str, str]) -> None:
+    keys = [("nccl_bus_bandwidth_gbs", tuple(sorted(labels.items())))]
+    for asked in [selection.of_jobs(jobs, SITE), *selection.beside(keys, jobs, SITE)]:
+        (found,) = promql.selectors(promql.parse(asked))
+        assert {each.label for each in found.matchers} <= {*LABELS, "__name__", "job_id", "Hostname", "hostname"}
+
+
+@pytest.mark.parametrize("name", ["\ud800", "a\ud800b"])
+def test_what_is_not_text_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="not UTF-8 text"):
+        record(Prometheus(Client("http://127.0.0.1:1")), [name], START, END, out=tmp_path / "out", site=SITE)
