@@ -17,7 +17,7 @@ import pytest
 from dashgen import build
 from dashgen.boards import Board
 from dashgen.config import Site
-from dashgen.preview import cells, draw, frames, lines, page, units
+from dashgen.preview import cells, draw, frames, lines, page, sections, units
 from dashgen.preview.fields import Field, colour, field_of, ignored
 from dashgen.preview.figures import Region, Span, plain
 from dashgen.preview.frames import Curve, NotDrawn
@@ -347,6 +347,6 @@ def test_text_in_a_figure_and_data_in_a_script_cannot_become_html() -> None:
     ],
 )
 def test_markdown_is_drawn_without_html_scripts_and_anything_to_load(markdown: str) -> None:
-    drawn = page._words(draw.Words(f"# Title\n\n**bold** {markdown}", True))
+    drawn = sections._words(draw.Words(f"# Title\n\n**bold** {markdown}", True))
     assert "<h1>Title</h1>" in drawn and "<strong>bold</strong>" in drawn
     assert not any(each in drawn for each in ("<script", "<img", 'href="javascript', 'href="data'))

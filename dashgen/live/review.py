@@ -15,9 +15,8 @@ from dashgen.live import incident_report as words
 from dashgen.live.history import Played
 from dashgen.live.incidents import VERDICT, Incident
 from dashgen.live.look import Found
-from dashgen.preview import page, story
-from dashgen.preview.make import drawn
-from dashgen.preview.page import plain_table, text
+from dashgen.preview import make, page, sections, story
+from dashgen.preview.sections import plain_table, text
 from dashgen.recordings.format import Fault
 from dashgen.why import Subject, why
 
@@ -48,14 +47,14 @@ def review(
         body += _facts(one, number, site, link)
         links.append((f"#incident-{number}", f"{words.name(one)} {words.moment(one.start)}"))
         try:
-            chain, sections = _drawn(one, found.around(one), site, panels)
+            chain, drawn = _drawn(one, found.around(one), site, panels)
         except UserError as error:
             # Raw series may be kept for a shorter time than what the rules recorded.
             body.append(f'<p class="notes">The boards cannot be drawn: {text(error)}</p>')
         else:
-            body += [chain, *page.boards(sections, panels)]
-            figures |= page.figures(sections, panels)
-            panels += sum(len(section.panels) for section in sections)
+            body += [chain, *sections.boards(drawn, panels)]
+            figures |= sections.figures(drawn, panels)
+            panels += sum(len(section.panels) for section in drawn)
         progress(words.name(one))
     return page.document(title, links, body, figures, MARK)
 
@@ -96,7 +95,7 @@ def _boards(one: Incident) -> tuple[str, ...]:
     return (*BOARDS, *([FABRIC] if one.fabric else []))
 
 
-def _drawn(one: Incident, made: Played, site: Site, first: int) -> tuple[str, tuple[page.Section, ...]]:
+def _drawn(one: Incident, made: Played, site: Site, first: int) -> tuple[str, tuple[sections.Section, ...]]:
     """The values behind the verdict at its worst, and the boards as they were then."""
     bundle = build.bundle(site, [site.sensitivity])
     slugs = [slug for slug in _boards(one) if slug in bundle.dashboards]
@@ -107,10 +106,10 @@ def _drawn(one: Incident, made: Played, site: Site, first: int) -> tuple[str, tu
     worst = min(max(one.worst, told.start.timestamp() + site.dump_interval), told.end.timestamp())
     with replay.serve(played) as server:
         chain = why(Subject(VERDICT, one.job, worst), site, server.query)
-    sections = drawn(bundle, slugs, played, worst, story.regions(told), build.panel_needs(site), first=first)
+    boards = make.drawn(bundle, slugs, played, worst, story.regions(told), build.panel_needs(site), first=first)
     summary = "The values behind the verdict at its worst"
     head = f"<h3>The boards as at {text(words.moment(worst))} UTC, the dotted line</h3>"
-    return f"<details><summary>{summary}</summary><pre>{text(chain)}</pre></details>\n{head}", sections
+    return f"<details><summary>{summary}</summary><pre>{text(chain)}</pre></details>\n{head}", boards
 
 
 def _fault(one: Incident) -> Fault:

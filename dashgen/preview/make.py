@@ -16,7 +16,8 @@ from dashgen.preview.draw import Drawn, Surroundings, draw
 from dashgen.preview.fields import colour
 from dashgen.preview.figures import Region, Span
 from dashgen.preview.frames import legend
-from dashgen.preview.page import Mark, Page, Section, anchor, page
+from dashgen.preview.page import Page, page
+from dashgen.preview.sections import Mark, Section, anchor
 from dashgen.prometheus import ExpressionError
 from dashgen.proof import PanelNeeds
 from dashgen.recordings.format import Labels, Series, read_samples, read_story

@@ -15,7 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from dashgen.errors import UserError
-from dashgen.preview.page import Page, Section, board_alone, fingerprint
+from dashgen.preview.page import Page, board_alone, fingerprint
+from dashgen.preview.sections import Section
 from dashgen.prometheus import run
 
 WIDTH = 1400
