@@ -81,7 +81,7 @@ def test_the_command_tells_the_published_incident_and_its_cost(tmp_path: Path) -
     (line,) = csv.DictReader(io.StringIO(dashgen("incidents", *arguments, "--format", "csv", cwd=tmp_path).stdout))
     (one,) = told["incidents"]
     assert (one["before"], one["during"], one["after"], one["suspect"]) == (314, 289, 311, "network")
-    assert set(line) == set(one) and line["start"] == one["start"] == "2026-03-19T14:40:00Z"
+    assert set(line) == set(one) and line["start"] == one["start"] == "2026-03-19T14:40:15Z"
 
 
 def test_the_recorded_verdict_and_a_replay_of_the_rules_tell_the_same(attribution: Played, tmp_path: Path) -> None:

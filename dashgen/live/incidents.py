@@ -14,12 +14,10 @@ from itertools import accumulate, groupby, pairwise
 
 import numpy as np
 
-from dashgen import build
 from dashgen.catalogue.fabric import SIGNALS as FABRIC
 from dashgen.config import Site
 from dashgen.live.evidence import Reading, readings
 from dashgen.live.history import History
-from dashgen.prometheus import seconds
 from dashgen.recordings.format import Series
 
 VERDICT, SINCE = "job:nccl_verdict:depth", "job:nccl_verdict:since"
@@ -228,9 +226,8 @@ def _timed(history: History, site: Site, bare: Incident, of_job: dict[str, str])
         since = [
             value for one in history.series(SINCE, bare.detected, bare.end, of_job) for value in one.values.tolist()
         ]
-        # News are seen for a while after they came.
-        seen_for = seconds(build.words(site)["news"])
-        begins = [value - seen_for for value in since if bare.detected - LONGEST <= value <= bare.detected]
+        # News are seen at the evaluation after they came.
+        begins = [value - dump for value in since if bare.detected - LONGEST <= value <= bare.detected]
         return replace(bare, start=min([bare.detected, *begins]))
     found = readings(history, site, bare.suspect, bare.transport, bare.node, bare.gpu, of_job, first, bare.end)
     start, end = _extent(found, bare.detected, bare.end)
