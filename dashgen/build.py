@@ -11,7 +11,8 @@ from types import MappingProxyType
 from dashgen import catalogue, promql
 from dashgen.catalogue import dashboards as boards
 from dashgen.catalogue.metrics import METRICS
-from dashgen.config import AlertOverride, Site, escaped
+from dashgen.config import AlertOverride, Site
+from dashgen.config_values import escaped
 from dashgen.model import (
     Alert,
     AlertRule,

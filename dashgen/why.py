@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from dashgen import build, catalogue, lineage
 from dashgen.catalogue.metrics import METRICS
-from dashgen.config import Site, escaped
+from dashgen.config import Site
+from dashgen.config_values import escaped
 from dashgen.errors import UserError
 from dashgen.explain import check
 from dashgen.model import Unit

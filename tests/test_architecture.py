@@ -15,8 +15,8 @@ ROOT = Path(dashgen.__file__).parent
 # From the ground up: what is said, what is known, what is made of it, what is recorded, what runs it, what judges it.
 # A name stands for a module or for a whole package below dashgen.
 LAYERS = (
-    {"errors", "model", "findings", "promql"},
-    {"catalogue", "config", "config_targets"},
+    {"errors", "model", "findings", "promql", "plain", "reading", "checking", "grammar"},
+    {"catalogue", "config", "config_targets", "config_values"},
     {
         "build",
         "runbook",
