@@ -18,6 +18,7 @@ LAYERS = (
     {"errors", "model", "findings", "promql", "plain", "reading", "checking", "grammar"},
     {"catalogue", "config", "config_targets", "config_values"},
     {
+        "accepted",
         "build",
         "runbook",
         "explain",
