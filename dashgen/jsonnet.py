@@ -19,7 +19,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from dashgen.errors import UserError, one_line
-from dashgen.plain import LONGEST, listed
+from dashgen.plain import listed
+from dashgen.reading import read_text
 
 SECONDS = 5
 """Of CPU time: a busy machine must not change what a build says."""
@@ -82,7 +83,7 @@ _PLACE = re.compile(rf"{OVERLAY}(\d+)/(\S+?):\(?(\d+):(\d+)")
 
 def _message(text: str, overlays: Sequence[Path]) -> str:
     """``file:line:column: what is wrong`` from Jsonnet's message and trace."""
-    what = re.split(r"\n\t", text, maxsplit=1)[0][:LONGEST]
+    what = re.split(r"\n\t", text, maxsplit=1)[0][:2000]
     what = re.sub(r"^(RUNTIME|STATIC) ERROR: ", "", what)
     place = next((found for found in _PLACE.finditer(text) if found[2] != HELPERS), None)
     if place is None:
@@ -127,9 +128,10 @@ class _Imports:
             raise ValueError("the link leads out of the overlay's folder; copy the file there")
         if not real.is_file():
             raise ValueError(f"no such file beside or below the overlay; {HELPERS} is there without a file")
-        if real.stat().st_size > SOURCE_BYTES:
-            raise ValueError(f"larger than {SOURCE_BYTES >> 20} MiB")
-        return real.read_text(encoding="utf-8")
+        try:
+            return read_text(real, SOURCE_BYTES)
+        except UserError as error:
+            raise ValueError(str(error)) from error
 
 
 def _work() -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from dashgen.errors import UserError
 from dashgen.recordings.format import (
+    MOST_SCRAPES,
     SAMPLES,
     STORY,
     Labels,
@@ -31,9 +32,7 @@ Progress = Callable[[int, int], None]
 """Called with the bytes done and the bytes in total."""
 
 SCRAPE_INTERVAL = 15  # seconds, a usual node_exporter scrape interval
-EARLIEST, LATEST = 1420070400.0, 4102444800.0  # 2015 and 2100: a time stamp outside is damaged; NCCL 2 came later
 LONGEST_HOLD = 86400.0  # seconds that an unchanged file is held: one damaged time stamp must not fill the disk
-MOST_SCRAPES = 1_000_000  # half a year at 15 s: a longer span is a mistake in the time stamps
 JOB = "import"  # the `job` label of imported series
 EXPORTER_PORT = 9100  # node_exporter's default port, in the `instance` label
 TEXTFILE_DIRECTORY = "/var/lib/node_exporter/nccl_inspector"  # the directory that Inspector's README gives

@@ -27,10 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from dashgen.errors import UserError
-from dashgen.recordings.format import Recording, Series
+from dashgen.recordings.format import EARLIEST, LATEST, Recording, Series
 from dashgen.recordings.importing import (
-    EARLIEST,
-    LATEST,
     SCRAPE_INTERVAL,
     Damaged,
     ImportReport,

@@ -24,11 +24,9 @@ from numpy.typing import NDArray
 from prometheus_client.parser import text_string_to_metric_families
 
 from dashgen.errors import UserError
-from dashgen.recordings.format import Labels, Recording, Series
+from dashgen.recordings.format import EARLIEST, LATEST, Labels, Recording, Series
 from dashgen.recordings.importing import (
-    EARLIEST,
     JOB,
-    LATEST,
     LONGEST_HOLD,
     MTIME,
     SCRAPE_INTERVAL,
