@@ -35,7 +35,7 @@ LAYERS = (
         "mixin",
         "overlay",
     },
-    {"recordings", "output", "drift", "ncclperf"},
+    {"recordings", "output", "staging", "drift", "ncclperf"},
     {"prometheus", "engine", "ruletest"},
     {"viewer", "replay"},
     {"proof", "scoreboard", "trials", "preview", "why"},

@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import math
-import shutil
-import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +13,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dashgen import staging
 from dashgen.errors import UserError
+from dashgen.plain import line
 from dashgen.recordings.format import (
     MOST_SCRAPES,
     SAMPLES,
@@ -164,33 +164,42 @@ def sorted_labels(labels: Mapping[str, str]) -> Labels:
     return tuple(sorted((name, value) for name, value in labels.items() if value))
 
 
-def save(folder: Path, recording: Recording, series: list[Series]) -> None:
-    """Write a recording atomically, over an older recording if there is one, and never over anything else."""
+def save(folder: Path, recording: Recording, series: Sequence[Series]) -> None:
+    """Write a recording, which takes the place of an older one at once, and never of anything else.
+
+    Raises UserError.
+    """
     check_writable(folder)
+    # A path that is not UTF-8 may be written to, but not be written down.
+    fit = recording.model_copy(update={"story": _utf8(recording.story), "made_by": _utf8(recording.made_by)})
     target = folder.absolute()
-    work = target.parent / f".{target.name}.{uuid.uuid4().hex}"
     try:
-        work.mkdir(parents=True)
-        write_story(work, recording)
-        write_samples(work, series)
-        if target.exists():
-            old = work.with_name(work.name + ".old")
-            target.rename(old)
-            work.rename(target)
-            shutil.rmtree(old)
-        else:
-            work.rename(target)
+        staging.sweep(target)
+        with staging.folder(target) as made:
+            write_story(made, fit)
+            write_samples(made, series)
     except OSError as error:
-        raise UserError(f"{folder}: cannot write the recording: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+        raise UserError(f"{folder}: cannot write the recording: {error.strerror or error}; choose --output") from error
+
+
+def _utf8(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def check_writable(folder: Path) -> None:
     """Raise UserError when ``folder`` exists and holds something else than a recording."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise UserError(f"{folder}: is not a folder; choose another --output")
+    try:
+        _check_recording(folder)
+    except OSError as error:
+        raise UserError(f"{folder}: {error.strerror}; choose another --output") from error
+
+
+def _check_recording(folder: Path) -> None:
     if folder.is_dir():
         foreign = sorted({each.name for each in folder.iterdir()} - {STORY, SAMPLES})
         if foreign:
-            raise UserError(f"{folder}: holds {foreign[0]}, so it is not a recording; choose another --output")
+            raise UserError(
+                f"{folder}: holds {line(foreign[0], 60)}, so it is not a recording; choose another --output"
+            )
