@@ -8,6 +8,7 @@ the command that needs it, so that ``dashgen --help`` stays instant.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ import typer
 from dashgen import __version__
 from dashgen.errors import UserError
 from dashgen.model import Sensitivity
+from dashgen.plain import block, line, listed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -93,6 +95,11 @@ def _formats(incomplete: str) -> list[str]:
     return [name for name in FORMATS if name.startswith(incomplete)]
 
 
+def _say(text: str, err: bool = False) -> None:
+    """Tell a person something, whoever wrote the words in it."""
+    typer.echo(block(text), err=err)
+
+
 def _site(config: Path | None) -> Site:
     from dashgen.config import load
 
@@ -141,7 +148,7 @@ def build(
     names = target or ["files"]
     for name in names:
         if name not in TARGETS:
-            raise UserError(f"--target {name}: no such target; there are {', '.join(TARGETS)}")
+            raise UserError(f"--target {line(name, 60)}: no such target; there are {listed(TARGETS)}")
     site = _site(config)
     bundle = building.bundle(site, [sensitivity] if sensitivity else list(Sensitivity))
     files: dict[str, str] = {}
@@ -154,16 +161,16 @@ def build(
     meaning = drift.summary(told)
     if form == "text":
         _show(told, diff=check or diff)
-        for line in meaning:
-            typer.echo(line, err=check or diff)
+        for each in meaning:
+            _say(each, err=check or diff)
     else:
         typer.echo(findings.render(drift.findings(told), form), nl=False)
     if check and found:
-        typer.echo(f"{len(told)} files are stale; run `dashgen build` and commit the result", err=True)
+        _say(f"{len(told)} files are stale; run `dashgen build` and commit the result", err=True)
         raise typer.Exit(1)
     same = len(files) - sum(change.path in files for change in found)
     verb = "would change" if check or diff else "changed"
-    typer.echo(
+    _say(
         f"{len(files)} files in {output}: {len(told)} {verb}, {same} as they were",
         err=diff or form != "text",
     )
@@ -172,10 +179,10 @@ def build(
 def _show(changes: Iterable[Change], *, diff: bool) -> None:
     for change in changes:
         if diff:
-            for line in change.diff():
-                typer.echo(line)
+            for each in change.diff():
+                _say(each)
         else:
-            typer.echo(f"{change.kind:>8}  {change.path}")
+            _say(f"{change.kind:>8}  {change.path}")
 
 
 @app.command()
@@ -193,7 +200,7 @@ def rules(
     from dashgen.targets import FORMATS, Pack
 
     if format not in FORMATS:
-        raise UserError(f"--format {format}: no such form; there are {', '.join(FORMATS)}")
+        raise UserError(f"--format {line(format, 60)}: no such form; there are {listed(FORMATS)}")
     site = _site(config)
     bundle = building.bundle(site, [sensitivity])
     groups = () if only is Only.ALERTS else bundle.recording
@@ -227,7 +234,7 @@ def explain(
     if job is None:
         if prometheus or recording or at:
             raise UserError("explain: --prometheus, --recording and --at need a job; add --job ID")
-        typer.echo(text(name, site))
+        _say(text(name, site))
         return
     if (prometheus is None) == (recording is None):
         raise UserError("explain: --job needs a place to look; give --prometheus URL or --recording DIR")
@@ -238,9 +245,9 @@ def explain(
         from dashgen.why import Subject, why
 
         now = datetime.now(UTC).timestamp()
-        typer.echo(why(Subject(name, job, now if asked is None else asked), site, Prometheus(prometheus).instant))
+        _say(why(Subject(name, job, now if asked is None else asked), site, Prometheus(prometheus).instant))
     elif recording is not None:
-        typer.echo(_why_recorded(name, job, recording, asked, site))
+        _say(_why_recorded(name, job, recording, asked, site))
 
 
 def _why_recorded(name: str, job: str, folder: Path, asked: float | None, given: Site) -> str:
@@ -285,7 +292,7 @@ def baseline(
     from dashgen.output import write_file
 
     write_file(update, ncclperf.merge(update, values))
-    typer.echo(f"{update}: {len(values)} accepted values")
+    _say(f"{update}: {len(values)} accepted values")
 
 
 @app.command()
@@ -319,9 +326,9 @@ def validate(
         unproven=tuple(proof.unproven(proofs)) if recordings == DEFAULT_RECORDINGS else (),
     )
     _console().print(scoreboard.table(board, tiers))
-    for line in scoreboard.findings(board):
-        typer.echo(line)
-    typer.echo(scoreboard.summary(board))
+    for each in scoreboard.findings(board):
+        _say(each)
+    _say(scoreboard.summary(board))
     if report is not None:
         _write(board.to_json(), report)
     if not board.ok:
@@ -363,8 +370,8 @@ def score(
     for table in scorecard.tables(card):
         _console().print(table)
         typer.echo()
-    for line in card.errors:
-        typer.echo(line)
+    for each in card.errors:
+        _say(each)
     if json is not None:
         _write(card.to_json(), json)
     if card.errors:
@@ -386,7 +393,7 @@ def _engine(offsets: bool) -> Engine:
                 reason = str(error)
             step("dashgen-replay")
     if program is None:
-        typer.echo(f"{reason}; using promtool, which evaluates everything at one moment", err=True)
+        _say(f"{reason}; using promtool, which evaluates everything at one moment", err=True)
     return Engine(program, offsets and program is not None)
 
 
@@ -441,7 +448,7 @@ def preview(
         with _progress(1 + len(wanted.boards), "drawing") as step:
             text = make.preview(bundle, folder, wanted, building.panel_needs(site), step)
     _write(text, output)
-    typer.echo(f"{output}: {len(wanted.boards)} boards, {len(text.encode()) / 1e6:.1f} MB")
+    _say(f"{output}: {len(wanted.boards)} boards, {len(text.encode()) / 1e6:.1f} MB")
 
 
 @app.command()
@@ -476,7 +483,7 @@ def simulate(
     path = Path(scenario) if scenario.endswith((".yaml", ".yml")) else scenario_path(scenario)
     recording = make_recording(path, output, seed)
     span = f"{recording.start:%Y-%m-%d %H:%M} to {recording.end:%H:%M} UTC"
-    typer.echo(f"{output}: {span}, {len(recording.faults)} events")
+    _say(f"{output}: {span}, {len(recording.faults)} events")
 
 
 @import_app.command("json")
@@ -544,7 +551,7 @@ def record(
             extra=[*(extra or []), *throughput],
             progress=progress,
         )
-    typer.echo(f"{output}: {len(series)} series")
+    _say(f"{output}: {len(series)} series")
 
 
 @config_app.command("init")
@@ -580,9 +587,9 @@ def _save(output: Path, result: tuple[Recording, list[Series], ImportReport]) ->
 
     recording, series, report = result
     save(output, recording, series)
-    typer.echo(f"{output}: {len(series)} series, {recording.start:%Y-%m-%d %H:%M} to {recording.end:%H:%M} UTC")
-    for line in report.lines():
-        typer.echo(line, err=True)
+    _say(f"{output}: {len(series)} series, {recording.start:%Y-%m-%d %H:%M} to {recording.end:%H:%M} UTC")
+    for each in report.lines():
+        _say(each, err=True)
 
 
 def _utc(moment: datetime) -> datetime:
@@ -600,11 +607,12 @@ def _console() -> Console:
 def _progress(total: int, what: str) -> Iterator[Callable[[str], None]]:
     """A bar on a terminal, nothing elsewhere; each call is one thing done."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(what, total=total)
-        yield lambda name: bar.update(task, advance=1, description=f"{what} {name}")
+        yield lambda name: bar.update(task, advance=1, description=f"{what} {escape(block(name))}")
 
 
 @contextmanager
@@ -634,6 +642,8 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     out = sys.stdout
+    # As an interrupt does: what was begun is cleaned up, and processes that were started end.
+    signal.signal(signal.SIGTERM, _terminated)
     try:
         # Without standalone mode typer leaves errors, and the exit code, to us.
         code = app(prog_name="dashgen", standalone_mode=False)
@@ -651,6 +661,8 @@ def main() -> None:
         sys.exit(2)
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
+    except MemoryError:
+        _fail("not enough memory; give it less input, or the machine more")
     except OSError as error:
         # The interpreter must not complain as well when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
@@ -658,6 +670,10 @@ def main() -> None:
             _fail(f"{error.filename}: {error.strerror}" if error.filename else f"standard output: {error.strerror}")
     else:
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _terminated(number: int, frame: object) -> NoReturn:
+    sys.exit(128 + number)
 
 
 def _usage(error: typer.TyperException) -> str:
@@ -671,8 +687,7 @@ def _usage(error: typer.TyperException) -> str:
 
 def _fail(message: str) -> NoReturn:
     # One line, whatever a file name or a configuration contains.
-    line = " ".join("".join(char if char.isprintable() else " " for char in message).split())
-    typer.echo(f"dashgen: {line}", err=True)
+    typer.echo(line(f"dashgen: {message}"), err=True)
     sys.exit(2)
 
 

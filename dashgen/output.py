@@ -186,7 +186,7 @@ def write_file(path: Path, text: str) -> None:
     try:
         if path.exists() and not path.is_file():
             # A device or a pipe, /dev/stdout for one, is written to, not replaced.
-            path.write_text(text, encoding="utf-8", newline="\n")
+            path.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
             return
         # Where a link leads, not in its place.
         target = Path(os.path.realpath(path))

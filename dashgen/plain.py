@@ -28,8 +28,13 @@ def visible(text: str) -> str:
 
 
 def block(text: str) -> str:
-    """Text of several lines, each of them visible; only a line feed ends a line."""
-    return "\n".join(map(visible, text.split("\n")))
+    """Text of several lines, each of them visible; only a line feed ends a line, and tabs stay."""
+    return "\n".join("\t".join(map(visible, each.split("\t"))) for each in text.split("\n"))
+
+
+def in_json(text: str) -> str:
+    """JSON that means the same and holds no command either."""
+    return _ANYWHERE.sub("#\\\\u0023", text)
 
 
 def line(text: str, longest: int = LONGEST) -> str:

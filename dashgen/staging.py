@@ -41,7 +41,7 @@ class Stage:
         self.target = target
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=_prefix(target))
         self.path = Path(name)
-        self._file = os.fdopen(handle, "w", encoding="utf-8", newline="\n")
+        self._file = os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace", newline="\n")
         try:
             with suppress(OSError):
                 fcntl.flock(handle, fcntl.LOCK_EX)

@@ -36,7 +36,7 @@ LAYERS = (
         "overlay",
     },
     {"recordings", "output", "staging", "drift", "ncclperf"},
-    {"prometheus", "engine", "ruletest"},
+    {"prometheus", "engine", "ruletest", "workers"},
     {"viewer", "replay"},
     {"proof", "scoreboard", "trials", "preview", "why"},
     {"scorecard"},

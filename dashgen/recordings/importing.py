@@ -17,6 +17,7 @@ from dashgen import staging
 from dashgen.errors import UserError
 from dashgen.plain import line
 from dashgen.recordings.format import (
+    MOST_SAMPLES,
     MOST_SCRAPES,
     SAMPLES,
     STORY,
@@ -41,6 +42,10 @@ MTIME = "node_textfile_mtime_seconds"
 
 class Damaged(Exception):
     """A record that cannot be used; the text is the reason that the report counts. Never leaves an importer."""
+
+
+class TooMuch(Exception):
+    """More than a recording may hold; the text says of what, and the remedy."""
 
 
 def printable(text: object, longest: int) -> bool:
@@ -98,10 +103,11 @@ class Scrapes:
         start, stop = math.ceil(first / interval), max(math.ceil(first / interval), math.floor(last / interval))
         if stop - start > MOST_SCRAPES:
             days = (last - first) / 86400
-            raise UserError(f"the time stamps span {days:.0f} days; import the files of one job at a time")
+            raise TooMuch(f"the time stamps span {days:.0f} days; import the files of one job at a time")
         self.interval = interval
         self.times: NDArray[np.float64] = np.arange(start, stop + 1, dtype=np.float64) * interval
         self._parts: dict[tuple[str, Labels], list[tuple[NDArray[np.float64], NDArray[np.float64]]]] = {}
+        self._samples = 0
 
     def held(self, written: NDArray[np.float64], until: NDArray[np.float64]) -> NDArray[np.intp]:
         """For each scrape the index of the dump that the file held, or -1; ``written`` rises, ``until`` excludes."""
@@ -114,6 +120,9 @@ class Scrapes:
         seen = values[np.maximum(held, 0)]
         there = (held >= 0) & ~np.isnan(seen)
         if there.any():
+            self._samples += int(there.sum())
+            if self._samples > MOST_SAMPLES:
+                raise TooMuch(f"more than {MOST_SAMPLES} samples; import the files of one job, or of fewer GPUs")
             self._parts.setdefault((name, labels), []).append((self.times[there], seen[there]))
 
     def series(self) -> list[Series]:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from prometheus_client.parser import text_string_to_metric_families
 
 from dashgen.errors import UserError
+from dashgen.reading import opened
 from dashgen.recordings.format import EARLIEST, LATEST, Labels, Recording, Series
 from dashgen.recordings.importing import (
     JOB,
@@ -34,6 +35,7 @@ from dashgen.recordings.importing import (
     ImportReport,
     Progress,
     Scrapes,
+    TooMuch,
     imported,
     instance_of,
     mtime_labels,
@@ -42,7 +44,7 @@ from dashgen.recordings.importing import (
 )
 from dashgen.recordings.inspector import DUMP_INTERVAL, UNKNOWN
 
-LARGEST_FILE = 64 << 20  # bytes; Inspector writes some kB per communicator
+LARGEST_FILE = 8 << 20  # bytes; Inspector writes some kB per communicator
 _RESERVED = ("instance", "job")  # labels that the scrape sets; Prometheus prefixes a file's own with exported_
 _OLD_LABELS = ("comm_id", "coll_sn")  # only NCCL 2.29's format, one operation per communicator, has them
 
@@ -102,7 +104,10 @@ def import_textfile(
         done += one.path.stat().st_size
         if progress:
             progress(done, total)
-    return *_recording(path, histories, scrape_interval, report), report
+    try:
+        return *_recording(path, histories, scrape_interval, report), report
+    except TooMuch as error:
+        raise UserError(f"{path}: {error}") from error
 
 
 def _copies(path: Path) -> Iterator[_Copy]:
@@ -186,13 +191,13 @@ def _take(
 
 def _read(file: Path) -> str:
     try:
-        if file.stat().st_size > LARGEST_FILE:
+        with opened(file, "make it readable, or take it away") as copy:
+            data = copy.read(LARGEST_FILE + 1)
+        if len(data) > LARGEST_FILE:
             raise Damaged("file is too large for a textfile")
-        text = file.read_bytes().decode()
+        text = data.decode()
     except UnicodeDecodeError as error:
         raise Damaged("file is not UTF-8") from error
-    except OSError as error:
-        raise UserError(f"{file}: cannot be read: {error.strerror or error}") from error
     if text and not text.endswith("\n"):
         raise Damaged("file is torn: its last line is not complete")
     return text
@@ -227,7 +232,7 @@ def _samples(file: Path, text: str, report: ImportReport) -> dict[Key, float]:
                 else:
                     found[key] = value
                     used += 1
-    except (ValueError, IndexError, KeyError) as error:
+    except (ValueError, IndexError, KeyError, OverflowError) as error:
         raise Damaged("file is torn or not in Prometheus text format") from error
     report.used += used
     return found
