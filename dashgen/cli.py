@@ -664,10 +664,12 @@ def main() -> None:
     except MemoryError:
         _fail("not enough memory; give it less input, or the machine more")
     except OSError as error:
+        if error.filename is not None:
+            _fail(f"{os.fsdecode(error.filename)}: {error.strerror}; name another one, or mend it")
         # The interpreter must not complain as well when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
         if not isinstance(error, BrokenPipeError):
-            _fail(f"{error.filename}: {error.strerror}" if error.filename else f"standard output: {error.strerror}")
+            _fail(f"standard output: {error.strerror}")
     else:
         sys.exit(code if isinstance(code, int) else 0)
 

@@ -42,15 +42,18 @@ def opened(path: Path, remedy: str = "name a readable file") -> Iterator[BinaryI
         raise UserError(f"{path}: {error.strerror}; {remedy}") from error
     except ValueError as error:
         raise UserError(f"{path}: no possible name of a file; {remedy}") from error
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(handle)
+        raise UserError(f"{path}: {'Is a directory' if stat.S_ISDIR(mode) else 'not a regular file'}; {remedy}")
     with os.fdopen(handle, "rb") as file:
-        mode = os.fstat(handle).st_mode
-        if not stat.S_ISREG(mode):
-            what = "Is a directory" if stat.S_ISDIR(mode) else "not a regular file"
-            raise UserError(f"{path}: {what}; {remedy}")
         try:
             yield file
         except OSError as error:
-            raise UserError(f"{path}: {error.strerror or one_line(error)}; {remedy}") from error
+            # What gzip finds wrong has no number, and is for the reader of the content.
+            if error.errno is None:
+                raise
+            raise UserError(f"{path}: {error.strerror}; {remedy}") from error
 
 
 def read_bytes(path: Path, most: int = MOST_BYTES, remedy: str = "name a readable file") -> bytes:
