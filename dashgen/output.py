@@ -107,7 +107,7 @@ def write(root: Path, files: Mapping[str, str], owned: tuple[str, ...]) -> list[
 
 
 def _write(root: Path, files: Mapping[str, str], owned: tuple[str, ...], made: list[Path]) -> list[Change]:
-    todo = changes(root, files, owned)
+    todo, listed = changes(root, files, owned), _manifest(root)
     staged: list[staging.Stage] = []
     target, remedy = root, "nothing was written"
     try:
@@ -126,6 +126,10 @@ def _write(root: Path, files: Mapping[str, str], owned: tuple[str, ...], made: l
             target = root / change.path
             if change.after is None:
                 target.unlink()
+        for path in listed:
+            if path.split("/", 1)[0] in owned and path not in files:
+                # Also of what a run has removed that was killed before it got here.
+                target = root / path
                 _prune(target.parent, root)
         for stage in staged[-1:]:
             target = stage.target
@@ -202,7 +206,7 @@ def write_file(path: Path, text: str) -> None:
 
 def _prune(folder: Path, root: Path) -> None:
     """Remove folders that have become empty, up to the root."""
-    while folder != root and not any(folder.iterdir()):
+    while folder != root and folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
         folder = folder.parent
 

@@ -160,7 +160,8 @@ def imported(scrapes: Scrapes, story: str, made_by: str) -> tuple[Recording, lis
         format=1,
         story=story,
         source="imported",
-        made_by=made_by,
+        # A path that is not UTF-8 can be read, but not be written down.
+        made_by=made_by.encode("utf-8", "backslashreplace").decode(),
         start=datetime.fromtimestamp(first, UTC),
         end=datetime.fromtimestamp(max(last, first + scrapes.interval), UTC),
         scrape_interval=scrapes.interval,
@@ -179,20 +180,14 @@ def save(folder: Path, recording: Recording, series: Sequence[Series]) -> None:
     Raises UserError.
     """
     check_writable(folder)
-    # A path that is not UTF-8 may be written to, but not be written down.
-    fit = recording.model_copy(update={"story": _utf8(recording.story), "made_by": _utf8(recording.made_by)})
     target = folder.absolute()
     try:
         staging.sweep(target)
         with staging.folder(target) as made:
-            write_story(made, fit)
+            write_story(made, recording)
             write_samples(made, series)
     except OSError as error:
         raise UserError(f"{folder}: cannot write the recording: {error.strerror or error}; choose --output") from error
-
-
-def _utf8(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def check_writable(folder: Path) -> None:
