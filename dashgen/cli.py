@@ -148,7 +148,7 @@ def build(
     names = target or ["files"]
     for name in names:
         if name not in TARGETS:
-            raise UserError(f"--target {line(name, 60)}: no such target; there are {listed(TARGETS)}")
+            raise UserError(f"--target {line(name, 60)}: no such target; there are {listed(TARGETS, name)}")
     site = _site(config)
     bundle = building.bundle(site, [sensitivity] if sensitivity else list(Sensitivity))
     files: dict[str, str] = {}
@@ -200,7 +200,7 @@ def rules(
     from dashgen.targets import FORMATS, Pack
 
     if format not in FORMATS:
-        raise UserError(f"--format {line(format, 60)}: no such form; there are {listed(FORMATS)}")
+        raise UserError(f"--format {line(format, 60)}: no such form; there are {listed(FORMATS, format)}")
     site = _site(config)
     bundle = building.bundle(site, [sensitivity])
     groups = () if only is Only.ALERTS else bundle.recording
@@ -457,11 +457,11 @@ def lint(
     format: Annotated[Report, typer.Option("--format", help="form of the findings")] = Report.TEXT,
 ) -> None:
     """Check Grafana dashboards, also other people's, for what makes them break or mislead."""
+    from dashgen import foreign
     from dashgen import lint as linting
-    from dashgen import scoreboard
 
     findings = [
-        replace(found, file=str(path)) for path, data in scoreboard.dashboards(paths) for found in linting.lint(data)
+        replace(found, file=str(path)) for path, data in foreign.dashboards(paths) for found in linting.lint(data)
     ]
     typer.echo(linting.render(findings, format.value), nl=False)
     if findings:

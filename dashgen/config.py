@@ -14,6 +14,8 @@ from dashgen.catalogue.metrics import BY_KEY
 from dashgen.checking import checked
 from dashgen.config_targets import Targets
 from dashgen.config_values import (
+    LONGEST_TEXT,
+    MOST_LABELS,
     Duration,
     Expression,
     Label,
@@ -40,7 +42,7 @@ MOST_DUMPS = 100_000
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, str_max_length=LONGEST_TEXT)
 
 
 class Labels(_Section):
@@ -207,7 +209,9 @@ class AlertOverride(_Section):
     low: TierOverride = TierOverride()
     medium: TierOverride = TierOverride()
     high: TierOverride = TierOverride()
-    labels: dict[Label, LabelValue] = Field(default_factory=dict, description="further labels, for routing")
+    labels: dict[Label, LabelValue] = Field(
+        default_factory=dict, max_length=MOST_LABELS, description="further labels, for routing"
+    )
 
     def tier(self, sensitivity: Sensitivity) -> TierOverride:
         """The changes to one tier."""
@@ -229,7 +233,7 @@ class Grafana(_Section):
     folder: str = Field("NCCL", min_length=1)
     uid_prefix: Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{0,20}$")] = "dashgen-nccl-"
     title_prefix: str = "NCCL / "
-    tags: tuple[str, ...] = ("nccl", "dashgen")
+    tags: tuple[str, ...] = Field(("nccl", "dashgen"), max_length=MOST_LABELS)
     datasource: Datasource = Datasource()
     url: Annotated[str, AfterValidator(literal)] = Field(
         "", pattern=r"^(https?://\S+)?$", description="Grafana's address; alerts then link to boards"
@@ -278,7 +282,9 @@ class Site(_Section):
         Sensitivity.MEDIUM, description="the tier that thresholds in panels are drawn from"
     )
     alerts: dict[str, AlertOverride] = Field(default_factory=dict, description="changes by alert name")
-    alert_labels: dict[Label, LabelValue] = Field(default_factory=dict, description="labels that every alert carries")
+    alert_labels: dict[Label, LabelValue] = Field(
+        default_factory=dict, max_length=MOST_LABELS, description="labels that every alert carries"
+    )
     grafana: Grafana = Grafana()
     runbook_url: Annotated[str, AfterValidator(literal)] = Field(
         "rules/runbooks/{alert}.md",
@@ -296,7 +302,7 @@ class Site(_Section):
     def _known(self) -> Site:
         for key in self.metrics:
             if key not in BY_KEY:
-                raise ValueError(f"metrics.{line(key, 60)}: no such metric; the keys are {listed(sorted(BY_KEY))}")
+                raise ValueError(f"metrics.{line(key, 60)}: no such metric; the keys are {listed(sorted(BY_KEY), key)}")
         own = {self.labels.job, self.labels.node, self.labels.gpu, self.labels.cluster} | _carried(self)
         for where, labels in self._added_labels():
             for name in labels:
@@ -316,7 +322,9 @@ class Site(_Section):
 
             for name in self.alerts:
                 if name not in ALERT_BY_NAME:
-                    raise ValueError(f"alerts.{line(name, 60)}: no such alert; the alerts are {listed(ALERT_BY_NAME)}")
+                    raise ValueError(
+                        f"alerts.{line(name, 60)}: no such alert; the alerts are {listed(ALERT_BY_NAME, name)}"
+                    )
                 self.alert(ALERT_BY_NAME[name])
         return self
 

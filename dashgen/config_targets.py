@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from dashgen.config_values import LabelValue, RuleLabel
+from dashgen.config_values import LONGEST_TEXT, MOST_LABELS, LabelValue, RuleLabel
 from dashgen.plain import quoted
 
 
@@ -31,13 +31,15 @@ KubernetesName = Annotated[str, Field(pattern=r"^([a-z0-9]([a-z0-9-]{0,40}[a-z0-
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, str_max_length=LONGEST_TEXT)
 
 
 class RuleGroupKeys(_Section):
     """Keys that every group of a target's rules carries beside its name, its interval and its rules."""
 
-    labels: dict[RuleLabel, LabelValue] | None = Field(None, description="labels of everything the group makes")
+    labels: dict[RuleLabel, LabelValue] | None = Field(
+        None, max_length=MOST_LABELS, description="labels of everything the group makes"
+    )
     limit: int | None = Field(None, ge=0, le=2**31 - 1, description="most series or alerts of one rule")
 
     def data(self) -> dict[str, Any]:
@@ -99,7 +101,7 @@ class KubernetesObjects(_Section):
 
     namespace: KubernetesName = Field("", description="empty leaves it to kubectl, kustomize or Helm")
     name_prefix: KubernetesName = Field("dashgen", description="names of objects begin with it")
-    labels: dict[str, str] = Field(default_factory=dict)
+    labels: dict[str, str] = Field(default_factory=dict, max_length=MOST_LABELS)
     annotations: dict[str, str] = Field(
         default={"kustomize.toolkit.fluxcd.io/substitute": "disabled"},
         description="the default keeps Flux from filling in ${datasource} itself",

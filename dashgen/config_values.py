@@ -12,6 +12,12 @@ from dashgen import grammar
 from dashgen.errors import one_line
 from dashgen.plain import line, quoted
 
+LONGEST_TEXT = 10_000
+"""Characters of one value; a selector stands in two hundred places of a build."""
+
+MOST_LABELS = 50
+"""Labels that a site adds, and tags; Mimir takes 30 labels on a series by default."""
+
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 # Labels that Prometheus, Inspector or the rules themselves give a meaning to.
 _RESERVED = frozenset(

@@ -57,9 +57,17 @@ def _cut(text: str, longest: int) -> str:
     return text[:head] + _GAP + text[len(text) - (room - head) :]
 
 
-def listed(names: Iterable[object], longest: int = 120) -> str:
-    """Names one after the other; of many, the first ones and how many more there are."""
+def listed(names: Iterable[object], wrong: str = "", longest: int = 120) -> str:
+    """Names one after the other; of many, the first ones and how many more there are.
+
+    Those that resemble a ``wrong`` one come first.
+    """
     every = [line(str(name), _QUOTED) for name in names]
+    if wrong:
+        import difflib
+
+        near = difflib.get_close_matches(line(wrong, _QUOTED), every)
+        every = [*near, *(name for name in every if name not in near)]
     shown = ""
     for number, name in enumerate(every):
         longer = f"{shown}, {name}" if shown else name

@@ -29,6 +29,9 @@ _TOKENS = re.compile(
     r"""|(?P<window>\[[^\]]*\]|\boffset\s+\$\{?\w+\}?)"""
     r"""|(?P<variable>\$\{\w+(?::\w+)?\}|\$[A-Za-z_]\w*)"""
 )
+LONGEST = 100_000
+"""Characters of an expression; the longest of the catalogue has some four thousand."""
+
 DEEPEST = 120
 """Levels of an expression; the deepest of the catalogue has some fifty. promql-parser hands out copies of subtrees, so
 its memory grows with the cube of the depth: 120 levels take 100 MB, 1000 more than a machine has."""
@@ -61,9 +64,11 @@ def parse(expr: str) -> Tree:
     """The tree of an expression in which Grafana variables and macros may stand; ValueError when it is not PromQL.
 
     A variable outside quotes can be a number or a name: whatever of the two makes sense is taken. What nests deeper
-    than DEEPEST is not looked at.
+    than DEEPEST, or is longer than LONGEST, is not looked at.
     """
-    if _depth(expr) > DEEPEST:
+    if len(expr) > LONGEST:
+        raise ValueError(f"longer than {LONGEST} characters")
+    if depth(expr) > DEEPEST:
         raise ValueError(f"nests deeper than {DEEPEST} levels")
     try:
         return ast.parse(_filled(expr, "1"))
@@ -73,10 +78,11 @@ def parse(expr: str) -> Tree:
         return ast.parse(_filled(expr, VARIABLE_NAME))
 
 
-def _depth(expr: str) -> int:
+def depth(expr: str) -> int:
     """At most so many levels has the tree: operators beside each other make a chain, parentheses hang below one."""
     groups = [[0, 0]]
-    for match in _NESTING.finditer(expr):
+    # Whatever is behind them is never parsed.
+    for match in _NESTING.finditer(expr[:LONGEST]):
         if match["open"]:
             groups.append([0, 0])
         elif match["close"] and len(groups) > 1:

@@ -100,7 +100,7 @@ def _constant(name: str) -> float:
 def _check_depth(data: object) -> None:
     """Look at level after level, for a recursion would itself nest too deep."""
     level = [data]
-    for _ in range(DEEPEST + 1):
+    for _ in range(DEEPEST):
         above, level = level, []
         for value in above:
             if type(value) is dict:

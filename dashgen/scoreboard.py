@@ -13,9 +13,8 @@ from rich.text import Text
 from dashgen import config
 from dashgen.errors import UserError
 from dashgen.model import Sensitivity
-from dashgen.plain import line, visible
+from dashgen.plain import visible
 from dashgen.proof import Scoreboard
-from dashgen.reading import parse_json, read_bytes
 from dashgen.recordings.format import STORY, read_story
 
 _STYLES = {"ok": "green", "missed": "red", "noise": "red", "failed": "bold red"}
@@ -29,23 +28,6 @@ def folders(path: Path) -> list[Path]:
     if not found:
         raise UserError(f"{path}: no recording (a folder with {STORY}); name their folder with --recordings")
     return found
-
-
-def dashboards(paths: Sequence[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """The dashboards in files and folders. Raises UserError for a file that is not JSON of a dashboard."""
-    for path in paths:
-        files = sorted(path.rglob("*.json")) if path.is_dir() else [path]
-        if not files:
-            raise UserError(f"{path}: no *.json in this folder; name dashboard files")
-        for file in files:
-            try:
-                data = parse_json(read_bytes(file, remedy="name a dashboard that Grafana exported"))
-            except ValueError as error:
-                problem = line(str(error), 160)
-                raise UserError(f"{file}: not readable as JSON: {problem}; export it from Grafana again") from error
-            if not isinstance(data, dict):
-                raise UserError(f"{file}: not a dashboard; export it from Grafana as JSON")
-            yield file, data
 
 
 def sites(found: Sequence[Path], base: config.Site) -> Iterator[tuple[Path, config.Site]]:

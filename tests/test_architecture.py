@@ -27,6 +27,7 @@ LAYERS = (
         "panels",
         "modernise",
         "boards",
+        "foreign",
         "variables",
         "lint",
         "targets",

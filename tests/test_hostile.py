@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from processes import tool
 from pydantic import BaseModel
 
-from dashgen import accepted, build, config, lint, mixin, overlay, scoreboard
+from dashgen import accepted, build, config, foreign, lint, mixin, overlay, scoreboard
 from dashgen.config import Site
 from dashgen.errors import UserError
 from dashgen.explain import example
@@ -360,7 +360,7 @@ def test_a_dashboard_is_refused_in_one_line_or_its_faults_are_told_in_visible_li
     def check(content: bytes) -> None:
         path.write_bytes(content)
         try:
-            ((_, data),) = scoreboard.dashboards([path])
+            ((_, data),) = foreign.dashboards([path])
         except UserError as error:
             return is_one_line(error, str(path))
         found = lint.lint(data)

@@ -508,5 +508,5 @@ def scenario_path(name: str) -> Path:
     Raises UserError with the known names when there is none of that name.
     """
     if name not in scenario_names():
-        raise UserError(f"{line(name, 60)}: no built-in scenario; there are {listed(scenario_names())}")
+        raise UserError(f"{line(name, 60)}: no built-in scenario; there are {listed(scenario_names(), name)}")
     return LIBRARY / f"{name}.yaml"
