@@ -49,7 +49,7 @@ from dashgen.recordings.inspector import (
     busbw_gbs,
     message_size_lower_bound,
 )
-from dashgen.recordings.windows import Communicator, Process, scraped
+from dashgen.recordings.windows import Budget, Communicator, Process, scraped
 
 SUFFIXES = (".log", ".jsonl", ".json")
 LONGEST_LINE = 8 << 20  # bytes; verbose records have two entries per channel, so real lines are some 20 kB
@@ -84,15 +84,19 @@ def import_json(
         raise UserError(f"job id {job_id!r}: not usable as a label; give the scheduler's id")
     report = ImportReport()
     processes: Processes = {}
+    budget = Budget()
     done, total = 0, sum(file.stat().st_size for file in files)
     for file in files:
         report.files += 1
-        reader = _Reader(job_id or _job_of(file), dump_interval, processes, report)
-        for position in _feed(file, reader, report):
-            if progress:
-                progress(done + position, total)
+        reader = _Reader(job_id or _job_of(file), dump_interval, processes, report, budget)
+        try:
+            for position in _feed(file, reader, report):
+                if progress:
+                    progress(done + position, total)
+            reader.finish()
+        except TooMuch as error:
+            raise UserError(f"{file}: {error}") from error
         done += file.stat().st_size
-        reader.finish()
     try:
         return *_recording(path, processes, scrape_interval, dump_interval, report), report
     except TooMuch as error:
@@ -189,8 +193,9 @@ def _decoded_line(line: bytes) -> str | None:
 class _Reader:
     """Reads the lines of one file; the context of a ``dump_stats`` line never leaves its file."""
 
-    def __init__(self, job: str, interval: float, processes: Processes, report: ImportReport) -> None:
+    def __init__(self, job: str, interval: float, processes: Processes, report: ImportReport, budget: Budget) -> None:
         self._job, self._interval, self._processes, self._report = job, interval, processes, report
+        self._budget = budget
         self._open: dict[tuple[object, object], Process] = {}
         self._context: dict[str, Any] | None = None
         self._left: Counter[str] = Counter()
@@ -321,8 +326,10 @@ class _Reader:
         if known is None:
             if not isinstance(node, str) or not printable(node, 255) or type(pid) is not int or pid < 0:
                 raise Damaged("metadata without a usable hostname and pid")
-            fresh = Process(self._job, node, pid, self._interval)
-            known = self._open[node, pid] = self._processes.setdefault((self._job, node, pid), fresh)
+            key = (self._job, node, pid)
+            if key not in self._processes:
+                self._processes[key] = Process(*key, self._interval, self._budget)
+            known = self._open[node, pid] = self._processes[key]
         return known
 
 
