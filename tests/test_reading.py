@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import dashgen
-from dashgen import config, config_values, foreign, promql, reading, replay
+from dashgen import config, config_values, foreign, jsonnet, promql, reading, replay
 from dashgen.errors import UserError
 from dashgen.plain import LONGEST, block, in_json, line, listed, visible
 from dashgen.reading import parse_json, parse_yaml, read_bytes, read_text
@@ -137,7 +137,8 @@ def test_the_security_page_tells_the_limits_that_there_are() -> None:
     told = dict(re.findall(r"^\| ([^|]+) \| ([\d,]+)(?: MiB)? \|$", page, re.MULTILINE))
     limits = {
         "dashgen.yaml, recording.yaml, a scenario": config.MOST_BYTES >> 20,
-        "a dashboard, a rule file, a log of nccl-tests, a copy of a textfile": reading.MOST_BYTES >> 20,
+        "a dashboard, a rule file, a log of nccl-tests": reading.MOST_BYTES >> 20,
+        "an overlay and what it imports, a copy of a textfile": jsonnet.SOURCE_BYTES >> 20,
         "values in a YAML file, with what aliases repeat": reading.MOST_NODES,
         "levels in YAML and JSON": reading.DEEPEST,
         "objects and lists in a dashboard": foreign.MOST_OBJECTS,
@@ -148,5 +149,5 @@ def test_the_security_page_tells_the_limits_that_there_are() -> None:
         "evaluations of a recording by promtool": replay.MOST_EVALUATIONS,
     }
     assert {name: int(number.replace(",", "")) for name, number in told.items()} == limits
-    assert config.MOST_BYTES == format.MOST_STORY_BYTES and textfile.LARGEST_FILE == reading.MOST_BYTES
+    assert config.MOST_BYTES == format.MOST_STORY_BYTES and textfile.LARGEST_FILE == jsonnet.SOURCE_BYTES
     assert f"at most {LONGEST} characters" in page

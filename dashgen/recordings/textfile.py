@@ -44,7 +44,8 @@ from dashgen.recordings.importing import (
 )
 from dashgen.recordings.inspector import DUMP_INTERVAL, UNKNOWN
 
-LARGEST_FILE = 8 << 20  # bytes; Inspector writes some kB per communicator
+LARGEST_FILE = 4 << 20  # bytes; Inspector writes some kB per communicator
+MOST_SERIES = 150_000  # of all files together; they take some 300 MB while they are read
 _RESERVED = ("instance", "job")  # labels that the scrape sets; Prometheus prefixes a file's own with exported_
 _OLD_LABELS = ("comm_id", "coll_sn")  # only NCCL 2.29's format, one operation per communicator, has them
 
@@ -91,7 +92,7 @@ def import_textfile(
     histories: dict[tuple[tuple[str, ...], str], _History] = {}
     following = _following(copies)
     done, total = 0, sum(one.path.stat().st_size for one in copies)
-    text = ""
+    text, series = "", 0
     for one in copies:
         history = histories.get((one.where, one.name))
         if history is None:
@@ -100,7 +101,11 @@ def import_textfile(
         elif one.time == history.written[-1]:
             report.skipped["two copies of one file at one time"] += 1
             continue
+        before = len(history.columns)
         text = _take(one, history, following, text, report)
+        series += len(history.columns) - before
+        if series > MOST_SERIES:
+            raise UserError(f"{path}: more than {MOST_SERIES} series; import the files of one job at a time")
         done += one.path.stat().st_size
         if progress:
             progress(done, total)
