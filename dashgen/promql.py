@@ -30,7 +30,7 @@ _TOKENS = re.compile(
     r"""|(?P<variable>\$\{\w+(?::\w+)?\}|\$[A-Za-z_]\w*)"""
 )
 LONGEST = 100_000
-"""Characters of an expression; the longest of the catalogue has some four thousand."""
+"""Characters of an expression; the longest of the catalogue has some three thousand."""
 
 DEEPEST = 120
 """Levels of an expression; the deepest of the catalogue has some fifty. promql-parser hands out copies of subtrees, so

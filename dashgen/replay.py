@@ -22,7 +22,7 @@ from dashgen.recordings.format import Recording, Series
 from dashgen.targets.rulefile import rule_file
 
 MOST_EVALUATIONS = 10_000
-"""Three and a half days at 30 s; promtool's answers about all rules then take some 500 MB."""
+"""Three and a half days at 30 s; promtool is asked about every recorded series at each of them."""
 
 
 @dataclass(frozen=True, eq=False)

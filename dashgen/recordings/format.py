@@ -41,10 +41,10 @@ MOST_SCRAPES = 1_000_000
 
 MOST_STORY_BYTES = 1 << 20
 MOST_SAMPLES = 8_000_000
-"""Of one recording; 16 bytes each. A fleet of 1024 GPUs has some two million in an hour."""
+"""Of one recording; each takes 16 bytes while it is read."""
 
 MOST_SERIES = 500_000
-_LONGEST_LINE = 1 << 16  # bytes; Prometheus itself keeps label values below 64 kB where anybody limits them
+_LONGEST_LINE = 1 << 16  # bytes; no series of Inspector or its companions has nearly as many
 
 Labels = tuple[tuple[str, str], ...]
 
