@@ -26,8 +26,8 @@ LIBRARY = Path(__file__).parent / "scenarios"
 TRANSFER_NOISE = 0.025
 """Sigma of the log of a transfer's time; ByteDance-Seed/StragglerAnalysis traces show 0.6 to 4.3 % step to step."""
 
-MOST_WORK = 20_000_000
-"""Steps of GPUs, or dumps where these are more: each takes some 50 bytes while it is simulated."""
+MOST_WORK = 4_000_000
+"""Steps of GPUs, or dumps where these are more; each takes some 700 bytes while it is simulated."""
 
 _DURATION = re.compile(r"(?=\d)(?:(\d{1,6})h)?(?:(\d{1,7})m)?(?:(\d{1,9}(?:\.\d{1,9})?)s)?", re.ASCII)
 
