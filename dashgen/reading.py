@@ -117,9 +117,17 @@ def parse_yaml(text: str) -> Any:
 
     A key that is given twice is refused: PyYAML would silently take the last.
     """
+    documents = parse_documents(text)
+    if len(documents) > 1:
+        raise ValueError("holds several documents, expected one")
+    return documents[0] if documents else None
+
+
+def parse_documents(text: str) -> list[Any]:
+    """All YAML documents of a text. Raises ValueError as ``parse_yaml``."""
     try:
         _measure(text)
-        return yaml.load(text, Loader=_Loader)
+        return list(yaml.load_all(text, Loader=_Loader))
     except _YAML_ERRORS as error:
         raise ValueError(_problem(error)) from error
 

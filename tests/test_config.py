@@ -96,7 +96,7 @@ BAD = [
     ("runbook_url: 'https://x/{alert}?{{$value}}'", "runbook_url", "template"),
     ("grafana: {url: 'https://x/{{$value}}'}", "grafana.url", "template"),
     # alerts
-    ("alerts: {NcclJobSlow: {}}", "alerts.NcclJobSlow", "no such alert; the alerts are NcclJobDegraded"),
+    ("alerts: {NcclJobStaled: {}}", "alerts.NcclJobStaled", "no such alert; the alerts are NcclJobStalled, "),
     ("alerts: {NcclJobQuiet: {low: {threshold: 1}}}", "alerts.NcclJobQuiet.low", "not in this tier"),
     ("alerts: {NcclJobStalled: {low: {extra: {deaf: 1}}}}", "alerts.NcclJobStalled.low.extra.deaf", "this alert has:"),
     ("alerts: {NcclJobDegraded: {low: {threshold: .inf}}}", "alerts.NcclJobDegraded.low.threshold", "finite"),

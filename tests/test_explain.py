@@ -254,7 +254,10 @@ def test_before_the_job_there_is_none(served: Served, tmp_path: Path) -> None:
         (["--at", "2025-01-01"], "add --job ID"),
         (["--job", "1", "--prometheus", "x"], "x: not an http:// or https:// address"),
         (["--job", "1", "--prometheus", "http://127.0.0.1:9"], "http://127.0.0.1:9: not reachable"),
-        (["--job", "1", "--recording", "nowhere"], "nowhere/recording.yaml: No such file or directory; name the folder of a recording"),
+        (
+            ["--job", "1", "--recording", "nowhere"],
+            "nowhere/recording.yaml: No such file or directory",
+        ),
         (["--job", JOB, "--recording", str(TRACE), "--at", "2024-01-01"], "--at: not within the recording"),
     ],
 )
