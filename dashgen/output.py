@@ -117,7 +117,7 @@ def _write(root: Path, files: Mapping[str, str], owned: tuple[str, ...], made: l
             target = root / change.path
             if change.after is not None:
                 _make_folder(target.parent, made)
-                staged.append(staging.Stage(target, change.after))
+                staged.append(staging.Stage(target, change.after.encode()))
         remedy = "what comes before it is written; run the command again"
         for stage in staged[:-1]:
             target = stage.target
@@ -185,17 +185,19 @@ def check_own(path: Path, mark: str) -> None:
         raise UserError(f"{path}: {error.strerror}; name a place that can be written") from error
 
 
-def write_file(path: Path, text: str) -> None:
-    """Write one file that the user named, whole or not at all. Raises UserError."""
+def write_file(path: Path, content: str | bytes) -> None:
+    """Write one file that the user named, whole or not at all; a text as UTF-8. Raises UserError."""
+    # A path that is not UTF-8 may be told in a report.
+    raw = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
     try:
         if path.exists() and not path.is_file():
             # A device or a pipe, /dev/stdout for one, is written to, not replaced.
-            path.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+            path.write_bytes(raw)
             return
         # Where a link leads, not in its place.
         target = Path(os.path.realpath(path))
         staging.sweep(target)
-        stage = staging.Stage(target, text)
+        stage = staging.Stage(target, raw)
         try:
             stage.replace()
         finally:

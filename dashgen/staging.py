@@ -34,18 +34,18 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 class Stage:
-    """A finished text beside its target, which it has not replaced yet. Locked until it is closed."""
+    """Finished content beside its target, which it has not replaced yet. Locked until it is closed."""
 
-    def __init__(self, target: Path, text: str) -> None:
-        """Raises OSError, and leaves nothing, when the text cannot be written."""
+    def __init__(self, target: Path, content: bytes) -> None:
+        """Raises OSError, and leaves nothing, when it cannot be written."""
         self.target = target
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=_prefix(target))
         self.path = Path(name)
-        self._file = os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace", newline="\n")
+        self._file = os.fdopen(handle, "wb")
         try:
             with suppress(OSError):
                 fcntl.flock(handle, fcntl.LOCK_EX)
-            self._file.write(text)
+            self._file.write(content)
             self._file.flush()
             os.fsync(handle)
             # mkstemp makes files private; generated files are for every reader, within the umask.
