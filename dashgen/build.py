@@ -6,12 +6,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 
-from dashgen import catalogue, promql
+from dashgen import accepted, catalogue, promql
 from dashgen.catalogue import dashboards as boards
 from dashgen.catalogue.metrics import METRICS
-from dashgen.config import AlertOverride, Site, escaped
+from dashgen.config import AlertOverride, Site
+from dashgen.config_values import escaped
+from dashgen.errors import UserError
 from dashgen.model import (
     Alert,
     AlertRule,
@@ -23,6 +26,7 @@ from dashgen.model import (
     Sensitivity,
     Signal,
 )
+from dashgen.plain import listed
 from dashgen.runbook import runbook
 
 _DUMPS = re.compile(r"<(\d+) dumps( - 1s)?>")
@@ -286,20 +290,27 @@ def alertmanager(site: Site) -> dict[str, object]:
     return {
         "route": {
             "receiver": "nobody",
+            # All in one route: where the site's own receiver is the default, info must not reach it.
             "routes": [
                 {
-                    "matchers": ['alertname=~"Nccl.+"', 'severity="critical"'],
-                    "receiver": "pager",
-                    "group_by": same_job,
-                    "group_wait": duration(site.dump_interval),
-                    "repeat_interval": "4h",
-                },
-                {
-                    "matchers": ['alertname=~"Nccl.+"', 'severity="warning"'],
-                    "receiver": "tickets",
-                    "group_by": ["alertname", *same_job],
-                    "group_wait": duration(4 * site.dump_interval),
-                    "repeat_interval": "24h",
+                    "matchers": ['alertname=~"Nccl.+"'],
+                    "receiver": "nobody",
+                    "routes": [
+                        {
+                            "matchers": ['severity="critical"'],
+                            "receiver": "pager",
+                            "group_by": same_job,
+                            "group_wait": duration(site.dump_interval),
+                            "repeat_interval": "4h",
+                        },
+                        {
+                            "matchers": ['severity="warning"'],
+                            "receiver": "tickets",
+                            "group_by": ["alertname", *same_job],
+                            "group_wait": duration(4 * site.dump_interval),
+                            "repeat_interval": "24h",
+                        },
+                    ],
                 },
             ],
         },
@@ -427,13 +438,18 @@ def _unlinked(view: Dashboard, gone: tuple[str, ...]) -> Dashboard:
 
 
 def bundle(site: Site, sensitivities: Iterable[Sensitivity] = tuple(Sensitivity)) -> Bundle:
-    """Everything that the site gets, as its overlays change it. Raises UserError when an overlay is wrong."""
-    made = plain(site, sensitivities)
-    if not site.overlays:
-        return made
-    from dashgen import mixin, overlay
+    """Everything that the site gets, as its overlays change it.
 
-    return overlay.apply(made, mixin.sources(site, plain), site.overlays)
+    Raises UserError when an overlay is wrong, and for a rule that Prometheus would refuse.
+    """
+    made = plain(site, sensitivities)
+    if site.overlays:
+        from dashgen import mixin, overlay
+
+        made = overlay.apply(made, mixin.sources(site, plain), site.overlays)
+    for problem in accepted.problems(made):
+        raise UserError(f"{listed(Path(path).name for path in site.overlays) or 'dashgen.yaml'}: {problem}")
+    return made
 
 
 def plain(site: Site, sensitivities: Iterable[Sensitivity] = tuple(Sensitivity)) -> Bundle:

@@ -8,6 +8,7 @@ the command that needs it, so that ``dashgen --help`` stays instant.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
@@ -22,6 +23,7 @@ import typer
 from dashgen import __version__, cli_live
 from dashgen.errors import UserError
 from dashgen.model import Sensitivity
+from dashgen.plain import line, listed
 from dashgen.terminal import (
     Config,
     OutFile,
@@ -29,6 +31,7 @@ from dashgen.terminal import (
     bytes_progress,
     console,
     progress,
+    say,
     site_of,
     utc,
     write,
@@ -140,7 +143,7 @@ def build(
     names = target or ["files"]
     for name in names:
         if name not in TARGETS:
-            raise UserError(f"--target {name}: no such target; there are {', '.join(TARGETS)}")
+            raise UserError(f"--target {line(name, 60)}: no such target; there are {listed(TARGETS, name)}")
     site = site_of(config)
     bundle = building.bundle(site, [sensitivity] if sensitivity else list(Sensitivity))
     files: dict[str, str] = {}
@@ -153,16 +156,16 @@ def build(
     meaning = drift.summary(told)
     if form == "text":
         _show(told, diff=check or diff)
-        for line in meaning:
-            typer.echo(line, err=check or diff)
+        for each in meaning:
+            say(each, err=check or diff)
     else:
         typer.echo(findings.render(drift.findings(told), form), nl=False)
     if check and found:
-        typer.echo(f"{len(told)} files are stale; run `dashgen build` and commit the result", err=True)
+        say(f"{len(told)} files are stale; run `dashgen build` and commit the result", err=True)
         raise typer.Exit(1)
     same = len(files) - sum(change.path in files for change in found)
     verb = "would change" if check or diff else "changed"
-    typer.echo(
+    say(
         f"{len(files)} files in {output}: {len(told)} {verb}, {same} as they were",
         err=diff or form != "text",
     )
@@ -171,10 +174,10 @@ def build(
 def _show(changes: Iterable[Change], *, diff: bool) -> None:
     for change in changes:
         if diff:
-            for line in change.diff():
-                typer.echo(line)
+            for each in change.diff():
+                say(each)
         else:
-            typer.echo(f"{change.kind:>8}  {change.path}")
+            say(f"{change.kind:>8}  {change.path}")
 
 
 @app.command()
@@ -192,7 +195,7 @@ def rules(
     from dashgen.targets import FORMATS, Pack
 
     if format not in FORMATS:
-        raise UserError(f"--format {format}: no such form; there are {', '.join(FORMATS)}")
+        raise UserError(f"--format {line(format, 60)}: no such form; there are {listed(FORMATS, format)}")
     site = site_of(config)
     bundle = building.bundle(site, [sensitivity])
     groups = () if only is Only.ALERTS else bundle.recording
@@ -226,7 +229,7 @@ def explain(
     if job is None:
         if prometheus or recording or at:
             raise UserError("explain: --prometheus, --recording and --at need a job; add --job ID")
-        typer.echo(text(name, site))
+        say(text(name, site))
         return
     if (prometheus is None) == (recording is None):
         raise UserError("explain: --job needs a place to look; give --prometheus URL or --recording DIR")
@@ -238,9 +241,9 @@ def explain(
 
         now = datetime.now(UTC).timestamp()
         ask = api.prometheus(prometheus).instant
-        typer.echo(why(Subject(name, job, now if asked is None else asked), site, ask))
+        say(why(Subject(name, job, now if asked is None else asked), site, ask))
     elif recording is not None:
-        typer.echo(_why_recorded(name, job, recording, asked, site))
+        say(_why_recorded(name, job, recording, asked, site))
 
 
 def _why_recorded(name: str, job: str, folder: Path, asked: float | None, given: Site) -> str:
@@ -285,7 +288,7 @@ def baseline(
     from dashgen.output import write_file
 
     write_file(update, ncclperf.merge(update, values))
-    typer.echo(f"{update}: {len(values)} accepted values")
+    say(f"{update}: {len(values)} accepted values")
 
 
 @app.command()
@@ -319,9 +322,9 @@ def validate(
         unproven=tuple(proof.unproven(proofs)) if recordings == DEFAULT_RECORDINGS else (),
     )
     console().print(scoreboard.table(board, tiers))
-    for line in scoreboard.findings(board):
-        typer.echo(line)
-    typer.echo(scoreboard.summary(board))
+    for each in scoreboard.findings(board):
+        say(each)
+    say(scoreboard.summary(board))
     if report is not None:
         write(board.to_json(), report)
     if not board.ok:
@@ -363,8 +366,8 @@ def score(
     for table in scorecard.tables(card):
         console().print(table)
         typer.echo()
-    for line in card.errors:
-        typer.echo(line)
+    for each in card.errors:
+        say(each)
     if json is not None:
         write(card.to_json(), json)
     if card.errors:
@@ -386,7 +389,7 @@ def _engine(offsets: bool) -> Engine:
                 reason = str(error)
             step("dashgen-replay")
     if program is None:
-        typer.echo(f"{reason}; using promtool, which evaluates everything at one moment", err=True)
+        say(f"{reason}; using promtool, which evaluates everything at one moment", err=True)
     return Engine(program, offsets and program is not None)
 
 
@@ -449,11 +452,11 @@ def preview(
     if screenshots is not None:
         for name, picture in pictures.pictures(content, wanted.boards):
             write_file(screenshots / name, picture)
-            typer.echo(f"{screenshots / name}: {len(picture) / 1e3:.0f} kB")
+            say(f"{screenshots / name}: {len(picture) / 1e3:.0f} kB")
         return
     text = page.page(content)
     write(text, output)
-    typer.echo(f"{output}: {len(wanted.boards)} boards, {len(text.encode()) / 1e6:.1f} MB")
+    say(f"{output}: {len(wanted.boards)} boards, {len(text.encode()) / 1e6:.1f} MB")
 
 
 @app.command()
@@ -462,11 +465,11 @@ def lint(
     format: Annotated[Report, typer.Option("--format", help="form of the findings")] = Report.TEXT,
 ) -> None:
     """Check Grafana dashboards, also other people's, for what makes them break or mislead."""
+    from dashgen import foreign
     from dashgen import lint as linting
-    from dashgen import scoreboard
 
     findings = [
-        replace(found, file=str(path)) for path, data in scoreboard.dashboards(paths) for found in linting.lint(data)
+        replace(found, file=str(path)) for path, data in foreign.dashboards(paths) for found in linting.lint(data)
     ]
     typer.echo(linting.render(findings, format.value), nl=False)
     if findings:
@@ -488,7 +491,7 @@ def simulate(
     path = Path(scenario) if scenario.endswith((".yaml", ".yml")) else scenario_path(scenario)
     recording = make_recording(path, output, seed)
     span = f"{recording.start:%Y-%m-%d %H:%M} to {recording.end:%H:%M} UTC"
-    typer.echo(f"{output}: {span}, {len(recording.faults)} events")
+    say(f"{output}: {span}, {len(recording.faults)} events")
 
 
 @import_app.command("json")
@@ -555,9 +558,9 @@ def _save(output: Path, result: tuple[Recording, list[Series], ImportReport]) ->
 
     recording, series, report = result
     save(output, recording, series)
-    typer.echo(f"{output}: {len(series)} series, {recording.start:%Y-%m-%d %H:%M} to {recording.end:%H:%M} UTC")
-    for line in report.lines():
-        typer.echo(line, err=True)
+    say(f"{output}: {len(series)} series, {recording.start:%Y-%m-%d %H:%M} to {recording.end:%H:%M} UTC")
+    for each in report.lines():
+        say(each, err=True)
 
 
 def main() -> None:
@@ -567,6 +570,8 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     out = sys.stdout
+    # As an interrupt does: what was begun is cleaned up, and processes that were started end.
+    signal.signal(signal.SIGTERM, _terminated)
     try:
         # Without standalone mode typer leaves errors, and the exit code, to us.
         code = app(prog_name="dashgen", standalone_mode=False)
@@ -584,13 +589,21 @@ def main() -> None:
         sys.exit(2)
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
+    except MemoryError:
+        _fail("not enough memory; give it less input, or the machine more")
     except OSError as error:
+        if error.filename is not None:
+            _fail(f"{os.fsdecode(error.filename)}: {error.strerror}; name another one, or mend it")
         # The interpreter must not complain as well when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
         if not isinstance(error, BrokenPipeError):
-            _fail(f"{error.filename}: {error.strerror}" if error.filename else f"standard output: {error.strerror}")
+            _fail(f"standard output: {error.strerror}")
     else:
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _terminated(number: int, frame: object) -> NoReturn:
+    sys.exit(128 + number)
 
 
 def _usage(error: typer.TyperException) -> str:
@@ -604,8 +617,7 @@ def _usage(error: typer.TyperException) -> str:
 
 def _fail(message: str) -> NoReturn:
     # One line, whatever a file name or a configuration contains.
-    line = " ".join("".join(char if char.isprintable() else " " for char in message).split())
-    typer.echo(f"dashgen: {line}", err=True)
+    typer.echo(line(f"dashgen: {message}"), err=True)
     sys.exit(2)
 
 

@@ -21,6 +21,7 @@ from dashgen.terminal import (
     bytes_progress,
     console,
     progress,
+    say,
     site_of,
     utc,
     write,
@@ -98,7 +99,7 @@ def record(
             extra=extra or (),
             progress=step,
         )
-    typer.echo(f"{output}: {len(series)} series, {report.used} samples")
+    say(f"{output}: {len(series)} series, {report.used} samples")
 
 
 class Form(StrEnum):
@@ -146,7 +147,7 @@ def incidents(
     else:
         found, title = place.live(prometheus or "", site, *span(start, end, since or (None if start else "24h")))
     for line in found.notes:
-        typer.echo(line, err=True)
+        say(line, err=True)
     if format is Form.HTML:
         _review(found, site, title, (prometheus or "").rstrip("/"), output)
     else:
@@ -154,7 +155,7 @@ def incidents(
     if target is not None:
         from dashgen.live.annotate import annotate as annotated
 
-        typer.echo(f"{target.url}: {annotated(target, found.incidents)} annotations written", err=True)
+        say(f"{target.url}: {annotated(target, found.incidents)} annotations written", err=True)
 
 
 def _check_form(form: Form, output: Path | None) -> None:
@@ -191,7 +192,7 @@ def _tell(found: Found, site: Site, form: Form, output: Path | None) -> None:
         write(incident_report.as_csv(found.incidents), output)
     else:
         console().print(incident_report.table(found.incidents, site))
-        typer.echo(incident_report.summary(found.incidents))
+        say(incident_report.summary(found.incidents))
 
 
 def _review(found: Found, site: Site, title: str, link: str, output: Path | None) -> None:
@@ -200,7 +201,7 @@ def _review(found: Found, site: Site, title: str, link: str, output: Path | None
 
     with progress(min(len(found.incidents), MOST), "drawing") as step:
         write(review(found, site, title, link, step), output)
-    typer.echo(f"{output}: {summary(found.incidents)}")
+    say(f"{output}: {summary(found.incidents)}")
 
 
 @dataclass(frozen=True)
@@ -273,12 +274,10 @@ def doctor(
     lines = table.cure(found)
     if format is DoctorForm.TEXT:
         if lines:
-            typer.echo(
-                f"\nLines for dashgen.yaml; then run `dashgen build`, and load and provision the result:\n\n{lines}",
-                nl=False,
-            )
+            say("\nLines for dashgen.yaml; then run `dashgen build`, and load and provision the result:\n")
+            say(lines.rstrip())
         elif not found:
-            typer.echo(f"{server.url}: nothing is wrong in any of {len(table.CONDITIONS)} conditions")
+            say(f"{server.url}: nothing is wrong in any of {len(table.CONDITIONS)} conditions")
     if found:
         raise typer.Exit(1)
 

@@ -3,130 +3,46 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import yaml
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
-from pydantic_core import PydanticSerializationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from dashgen.catalogue.metrics import BY_KEY
+from dashgen.checking import checked
 from dashgen.config_targets import Targets
-from dashgen.errors import UserError, one_line
+from dashgen.config_values import (
+    LONGEST_TEXT,
+    MOST_LABELS,
+    Duration,
+    Expression,
+    Label,
+    LabelValue,
+    Matchers,
+    MetricName,
+    Number,
+    Pattern,
+    Regex,
+    literal,
+)
+from dashgen.errors import UserError
 from dashgen.model import Alert, Sensitivity, Severity, Tier
+from dashgen.plain import line, listed
+from dashgen.reading import parse_yaml, read_text
 
 DEFAULT_FILE = "dashgen.yaml"
+MOST_BYTES = 1 << 20
+"""Of a dashgen.yaml; the commented one, with every key, has 9 kB."""
 
-_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
-# Labels that Prometheus, Inspector or the rules themselves give a meaning to.
-_RESERVED = frozenset(
-    {
-        *("alertname", "alertstate", "severity", "sensitivity", "signal"),
-        *("transport", "size_class", "state", "suspect", "evidence", "le"),
-        *("version", "comm_name", "n_nodes", "nranks", "collective", "p2p_operation", "message_size", "algo_proto"),
-    }
-)
-
-
-def _label(name: str) -> str:
-    if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", name):
-        raise ValueError(f"{name!r} is not a Prometheus label name (letters, digits and underscores)")
-    if name.lower() in ("inf", "nan"):
-        raise ValueError(f"{name!r} is a number to PromQL, which cannot group by it; relabel it")
-    if name in _RESERVED or name.startswith("__"):
-        raise ValueError(f"{name!r} is used by the rules themselves; choose the site's own label")
-    return name
-
-
-def _metric(name: str) -> str:
-    if not re.fullmatch(r"[a-zA-Z_:][a-zA-Z0-9_:]*", name):
-        raise ValueError(f"{name!r} is not a Prometheus metric name")
-    return name
-
-
-def _seconds(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)", value)
-    if match is None:
-        raise ValueError(f"{value!r} is not a duration such as 30s or 1m")
-    return float(match[1]) * _UNITS[match[2]]
-
-
-def escaped(text: str) -> str:
-    """A text as it stands between the double quotes of a PromQL string."""
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def _regex(text: str) -> str:
-    if text:
-        _parse(f'up{{a=~"{escaped(text)}"}}', "a regular expression that Prometheus knows (RE2)")
-    return text
-
-
-def _pattern(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ValueError(f"not a regular expression: {error}") from error
-    return text
-
-
-_STRING = r""" "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*' """
-_MATCHER = rf"[a-zA-Z_][a-zA-Z0-9_]*\s*(?:=~|!~|!=|=)\s*(?:{_STRING})"
-_MATCHERS = re.compile(rf"{_MATCHER}(?:\s*,\s*{_MATCHER})*", re.VERBOSE)
-
-
-def _matchers(text: str) -> str:
-    text = text.strip().removesuffix(",").rstrip()
-    if text:
-        what = 'label matchers such as cluster="a", env!="test"'
-        # What stands between braces must not be able to close them.
-        if not _MATCHERS.fullmatch(text):
-            raise ValueError(f"not {what}")
-        _parse(f"up{{{text}}}", what)
-    return text
-
-
-def _expression(text: str) -> str:
-    text = text.strip()
-    if text:
-        _parse(text, "PromQL")
-        # As the rules will use it; a comment at its end would swallow what follows.
-        _parse(f"max by (a) ({text})", "PromQL of an instant vector")
-    return text
-
-
-def _literal(text: str) -> str:
-    if "{{" in text:
-        raise ValueError("a template ({{ }}) is not possible here; give the text itself")
-    return text
-
-
-def _parse(promql: str, what: str) -> None:
-    import promql_parser
-
-    try:
-        promql_parser.parse(promql)
-    except ValueError as error:
-        raise ValueError(f"not {what}: {one_line(error)}") from error
-
-
-Label = Annotated[str, AfterValidator(_label)]
-MetricName = Annotated[str, AfterValidator(_metric)]
-LabelValue = Annotated[str, AfterValidator(_literal)]
-Duration = Annotated[float, BeforeValidator(_seconds, json_schema_input_type=float | str)]
-Number = Annotated[float, Field(allow_inf_nan=False)]
-Regex = Annotated[str, AfterValidator(_regex)]
-Matchers = Annotated[str, AfterValidator(_matchers)]
-Expression = Annotated[str, AfterValidator(_expression)]
+MOST_OVERLAYS = 100
+MOST_DUMPS = 100_000
+"""Dumps that an alert may wait; two months at the longest interval. Prometheus' durations end at 292 years."""
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, str_max_length=LONGEST_TEXT)
 
 
 class Labels(_Section):
@@ -277,8 +193,10 @@ class TierOverride(_Section):
     """Values of one alert in one tier; what is left out stays as dashgen ships it."""
 
     threshold: Number | None = None
-    dumps: int | None = Field(None, ge=0, description="duration, counted in dumps")
-    hold: int | None = Field(None, ge=0, description="hysteresis after the last bad dump, counted in dumps")
+    dumps: int | None = Field(None, ge=0, le=MOST_DUMPS, description="duration, counted in dumps")
+    hold: int | None = Field(
+        None, ge=0, le=MOST_DUMPS, description="hysteresis after the last bad dump, counted in dumps"
+    )
     severity: Severity | None = None
     extra: dict[str, Number] = Field(default_factory=dict, description="further thresholds of this alert, by name")
     enabled: bool = True
@@ -291,7 +209,9 @@ class AlertOverride(_Section):
     low: TierOverride = TierOverride()
     medium: TierOverride = TierOverride()
     high: TierOverride = TierOverride()
-    labels: dict[Label, LabelValue] = Field(default_factory=dict, description="further labels, for routing")
+    labels: dict[Label, LabelValue] = Field(
+        default_factory=dict, max_length=MOST_LABELS, description="further labels, for routing"
+    )
 
     def tier(self, sensitivity: Sensitivity) -> TierOverride:
         """The changes to one tier."""
@@ -303,9 +223,7 @@ class Datasource(_Section):
     """The dashboard variable that picks the Prometheus."""
 
     variable: Annotated[str, Field(pattern=r"^[a-zA-Z][a-zA-Z0-9_]*$")] = "datasource"
-    regex: Annotated[str, AfterValidator(_pattern)] = Field(
-        "", description="offers only data sources whose name matches"
-    )
+    regex: Pattern = Field("", description="offers only data sources whose name matches")
     default: str = Field("", description="name or uid of the data source chosen at first")
 
 
@@ -315,9 +233,9 @@ class Grafana(_Section):
     folder: str = Field("NCCL", min_length=1)
     uid_prefix: Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{0,20}$")] = "dashgen-nccl-"
     title_prefix: str = "NCCL / "
-    tags: tuple[str, ...] = ("nccl", "dashgen")
+    tags: tuple[str, ...] = Field(("nccl", "dashgen"), max_length=MOST_LABELS)
     datasource: Datasource = Datasource()
-    url: Annotated[str, AfterValidator(_literal)] = Field(
+    url: Annotated[str, AfterValidator(literal)] = Field(
         "", pattern=r"^(https?://\S+)?$", description="Grafana's address; alerts then link to boards"
     )
     path: str = Field(
@@ -357,28 +275,34 @@ class Site(_Section):
         default_factory=dict,
         description="bus bandwidth in GB/s that sound hardware reaches, from nccl-tests; `dashgen baseline` writes it",
     )
-    cardinality_budget: int = Field(200, ge=1, description="series that a GPU may expose before NcclCardinalityHigh")
+    cardinality_budget: int = Field(
+        200, ge=1, le=10**9, description="series that a GPU may expose before NcclCardinalityHigh"
+    )
     sensitivity: Sensitivity = Field(
         Sensitivity.MEDIUM, description="the tier that thresholds in panels are drawn from"
     )
     alerts: dict[str, AlertOverride] = Field(default_factory=dict, description="changes by alert name")
-    alert_labels: dict[Label, LabelValue] = Field(default_factory=dict, description="labels that every alert carries")
+    alert_labels: dict[Label, LabelValue] = Field(
+        default_factory=dict, max_length=MOST_LABELS, description="labels that every alert carries"
+    )
     grafana: Grafana = Grafana()
-    runbook_url: Annotated[str, AfterValidator(_literal)] = Field(
+    runbook_url: Annotated[str, AfterValidator(literal)] = Field(
         "rules/runbooks/{alert}.md",
         pattern=r"^\S*\{alert\}\S*$",
         description="where runbooks are published; {alert} becomes the alert's name",
     )
     targets: Targets = Targets()
     overlays: tuple[str, ...] = Field(
-        (), description="jsonnet files beside or below this one that change what is built, see dashgen/docs/overlays.md"
+        (),
+        max_length=MOST_OVERLAYS,
+        description="jsonnet files beside or below this one that change what is built, see dashgen/docs/overlays.md",
     )
 
     @model_validator(mode="after")
     def _known(self) -> Site:
         for key in self.metrics:
             if key not in BY_KEY:
-                raise ValueError(f"metrics.{key}: no such metric; the keys are {', '.join(sorted(BY_KEY))}")
+                raise ValueError(f"metrics.{line(key, 60)}: no such metric; the keys are {listed(sorted(BY_KEY), key)}")
         own = {self.labels.job, self.labels.node, self.labels.gpu, self.labels.cluster} | _carried(self)
         for where, labels in self._added_labels():
             for name in labels:
@@ -398,7 +322,9 @@ class Site(_Section):
 
             for name in self.alerts:
                 if name not in ALERT_BY_NAME:
-                    raise ValueError(f"alerts.{name}: no such alert; the alerts are {', '.join(ALERT_BY_NAME)}")
+                    raise ValueError(
+                        f"alerts.{line(name, 60)}: no such alert; the alerts are {listed(ALERT_BY_NAME, name)}"
+                    )
                 self.alert(ALERT_BY_NAME[name])
         return self
 
@@ -442,58 +368,17 @@ def _tier(where: str, alert: Alert, sensitivity: Sensitivity, override: AlertOve
         return None
     for name in change.extra:
         if name not in shipped.extra:
-            known = ", ".join(shipped.extra) or "none"
-            raise ValueError(f"{where}.extra.{name}: no such threshold; this alert has: {known}")
+            known = listed(shipped.extra) or "none"
+            raise ValueError(f"{where}.extra.{line(name, 60)}: no such threshold; this alert has: {known}")
     given = {key: value for key, value in change.model_dump(exclude={"enabled", "extra"}).items() if value is not None}
     return replace(shipped, **given, extra={**shipped.extra, **change.extra})
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML that refuses a key given twice, which PyYAML would silently take the last of."""
-
-
-def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
-    keys = [loader.construct_object(key) for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
-    twice = sorted({str(key) for key in keys if keys.count(key) > 1})
-    if twice:
-        problem = f"key {twice[0]!r} is given twice; remove one of them"
-        raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
-    return loader.construct_mapping(node, deep=True)
-
-
-_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
-
-# What PyYAML raises for text that it cannot make a value of: a date in month 13, "!!bool maybe", a thousand brackets.
-_YAML_ERRORS = (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
-
-
-def _problem(error: Exception) -> str:
-    """What is wrong with a YAML text, and in which line."""
-    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
-    return f"line {mark.line + 1}: {problem}" if mark and problem else f"a value cannot be read: {one_line(error)}"
 
 
 def site(data: object, where: str) -> Site:
     """Checked configuration from plain data; ``where`` names the file in the UserError."""
     if data is None:
         return Site()
-    try:
-        checked = Site.model_validate(data)
-        # An escape in YAML can make half a character, which no file can hold.
-        checked.model_dump_json()
-    except PydanticSerializationError as error:
-        raise UserError(f"{where}: an escape makes half a character; write the character itself") from error
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"] if part != "[key]")
-        if first["type"] == "extra_forbidden":
-            message = "no such key; `dashgen config schema` lists the keys"
-        elif first["type"] in ("model_type", "dict_type"):
-            message = "expects keys with values, one a line; `dashgen config init` shows them all"
-        else:
-            message = one_line(first["msg"].removeprefix("Value error, "))
-        raise UserError(": ".join(part for part in (where, key, message) if part)) from error
-    return checked
+    return checked(Site, data, where, "`dashgen config schema` lists the keys, `dashgen config init` shows them")
 
 
 def load(path: Path | None) -> Site:
@@ -505,16 +390,11 @@ def load(path: Path | None) -> Site:
         path = Path(DEFAULT_FILE)
         if not path.exists():
             return Site()
+    text = read_text(path, MOST_BYTES, "name a readable file with -c")
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}; name a readable file with -c") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not UTF-8 text; save it as UTF-8") from error
-    try:
-        data = yaml.load(text, Loader=_Loader)
-    except _YAML_ERRORS as error:
-        raise UserError(f"{path}: not YAML: {_problem(error)}") from error
+        data = parse_yaml(text)
+    except ValueError as error:
+        raise UserError(f"{path}: not YAML: {line(str(error), 200)}; correct it") from error
     return _located(site(data, str(path)), path)
 
 
@@ -523,12 +403,20 @@ def _located(found: Site, path: Path) -> Site:
     folder = path.parent
     full = []
     for name in found.overlays:
-        where = f"{path}: overlays: {name}"
+        where = f"{path}: overlays: {line(name, 100)}"
         if Path(name).is_absolute() or ".." in Path(name).parts:
             raise UserError(f"{where}: an overlay lies beside or below {path.name}; give its path from there")
-        if not (folder / name).is_file():
+        if not _is_file(folder / name):
             raise UserError(f"{where}: no such file; overlays are found from the folder of {path.name}")
         if not (folder / name).resolve().is_relative_to(folder.resolve()):
             raise UserError(f"{where}: the link leads out of the folder of {path.name}; copy the file there")
         full.append(str(folder.absolute() / name))
     return found.model_copy(update={"overlays": tuple(full)}) if full else found
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        # Too long for a name, or with a character that no name can have.
+        return False

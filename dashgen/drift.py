@@ -7,23 +7,20 @@ Grafana's own rules.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-import yaml
-
 from dashgen.findings import Finding
 from dashgen.output import Change
+from dashgen.reading import parse_documents, parse_json
 from dashgen.targets.packs import seconds
 
 Json = Mapping[str, Any]
 # In the order in which a reviewer wants to hear of them.
 Verdict = Literal["stricter", "laxer", "added", "removed", "changed", "reworded"]
 
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NAMED = 3  # names that a line of the summary gives
 
 
@@ -83,11 +80,11 @@ def _read(path: str, text: str) -> _Contents:
     found = _Contents()
     try:
         if path.endswith(".json"):
-            _collect(json.loads(text), found)
+            _collect(parse_json(text), found)
         elif path.endswith((".yaml", ".yml")):
-            for document in yaml.load_all(text, Loader=_LOADER):
+            for document in parse_documents(text):
                 _collect(document, found)
-    except (ValueError, LookupError, TypeError, AttributeError, yaml.YAMLError, RecursionError):
+    except (ValueError, LookupError, TypeError, AttributeError):
         return _Contents()
     return found
 
@@ -96,7 +93,7 @@ def _collect(value: object, found: _Contents) -> None:
     if isinstance(value, str):
         # A dashboard inside a ConfigMap, or a Grafana object.
         if value.startswith("{") and '"panels"' in value:
-            _collect(json.loads(value), found)
+            _collect(parse_json(value), found)
     elif isinstance(value, list):
         for item in value:
             _collect(item, found)

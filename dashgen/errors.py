@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one exception that a user sees, and texts of others in what a user sees."""
+"""The one exception that a user sees."""
 
 
 class UserError(Exception):
@@ -12,8 +12,3 @@ class UserError(Exception):
 def one_line(text: object) -> str:
     """Fold a library's many-line message into one line for a UserError."""
     return " ".join(str(text).split())
-
-
-def printable(text: str) -> str:
-    """A text of anybody's for a terminal: nothing in it moves the cursor or begins a line."""
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)

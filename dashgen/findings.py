@@ -8,6 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from dashgen.plain import in_json, line, visible
+
+_LONGEST = 1000  # characters of a finding, which may name many things
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -31,13 +35,12 @@ def render(findings: Sequence[Finding], form: Format = "text", rules: Mapping[st
 
 
 def _text(findings: Sequence[Finding], rules: Mapping[str, str]) -> str:
-    return "".join(
-        f"{each.file + ': ' if each.file else ''}{each.where}: {each.message} [{each.rule}]\n" for each in findings
-    )
+    lines = (f"{each.file + ': ' if each.file else ''}{each.where}: {each.message} [{each.rule}]" for each in findings)
+    return "".join(f"{line(each, _LONGEST)}\n" for each in lines)
 
 
 def _json(findings: Sequence[Finding], rules: Mapping[str, str]) -> str:
-    return json.dumps([asdict(each) for each in findings], indent=2, ensure_ascii=False) + "\n"
+    return in_json(json.dumps([asdict(each) for each in findings], indent=2, ensure_ascii=False)) + "\n"
 
 
 def _sarif(findings: Sequence[Finding], rules: Mapping[str, str]) -> str:
@@ -54,7 +57,7 @@ def _sarif(findings: Sequence[Finding], rules: Mapping[str, str]) -> str:
     ]
     run = {"tool": {"driver": {"name": "dashgen", "rules": known}}, "results": results}
     log = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
-    return json.dumps(log, indent=2, ensure_ascii=False) + "\n"
+    return in_json(json.dumps(log, indent=2, ensure_ascii=False)) + "\n"
 
 
 def _location(finding: Finding) -> dict[str, object]:
@@ -67,8 +70,8 @@ def _location(finding: Finding) -> dict[str, object]:
 def _github(findings: Sequence[Finding], rules: Mapping[str, str]) -> str:
     """Workflow commands; no text from outside can end one and begin another."""
     return "".join(
-        f"::warning {f'file={_escaped(each.file, True)},' if each.file else ''}title={each.rule}"
-        f"::{_escaped(f'{each.where}: {each.message}')}\n"
+        f"::warning {f'file={_escaped(visible(each.file), True)},' if each.file else ''}title={each.rule}"
+        f"::{_escaped(line(f'{each.where}: {each.message}', _LONGEST))}\n"
         for each in findings
     )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,8 +19,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from dashgen.errors import UserError, one_line
+from dashgen.plain import listed
+from dashgen.reading import read_text
 
 SECONDS = 5
+"""Of CPU time: a busy machine must not change what a build says."""
+PATIENCE = 300
+"""Seconds on the clock, for a machine that has no time at all."""
 MEMORY_BYTES = 1 << 30
 OUTPUT_BYTES = 32 << 20
 SOURCE_BYTES = 4 << 20
@@ -46,16 +52,18 @@ def evaluate(program: str, own: Mapping[str, str], overlays: Sequence[Path]) -> 
 
     Raises UserError, naming file and line, when the overlays are wrong, and when they exceed a limit.
     """
-    names = ", ".join(_shown(path) for path in overlays)
+    names = listed(map(_shown, overlays))
     request = json.dumps({"program": program, "own": dict(own), "overlays": [str(path) for path in overlays]})
     # -P keeps a folder called dashgen in the current directory from being taken for this package.
     command = [sys.executable, "-P", "-m", "dashgen.jsonnet"]
     try:
         done = subprocess.run(
-            command, input=request.encode(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=SECONDS
+            command, input=request.encode(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=PATIENCE
         )
     except subprocess.TimeoutExpired as error:
-        raise UserError(f"{names}: not finished after {SECONDS} s; look for a recursion that does not end") from error
+        raise UserError(f"{names}: not finished after {PATIENCE} s; give the machine less to do") from error
+    if -done.returncode in (signal.SIGXCPU, signal.SIGKILL):
+        raise UserError(f"{names}: not finished after {SECONDS} s; look for a recursion that does not end")
     if done.returncode != 0:
         limit = f"{MEMORY_BYTES >> 20} MiB of memory"
         raise UserError(f"{names}: needs more than {limit} or nests too deep; look for what grows without end")
@@ -75,12 +83,12 @@ _PLACE = re.compile(rf"{OVERLAY}(\d+)/(\S+?):\(?(\d+):(\d+)")
 
 def _message(text: str, overlays: Sequence[Path]) -> str:
     """``file:line:column: what is wrong`` from Jsonnet's message and trace."""
-    what = re.split(r"\n\t", text, maxsplit=1)[0]
+    what = re.split(r"\n\t", text, maxsplit=1)[0][:2000]
     what = re.sub(r"^(RUNTIME|STATIC) ERROR: ", "", what)
     place = next((found for found in _PLACE.finditer(text) if found[2] != HELPERS), None)
     if place is None:
         what = re.sub(rf"^{OVERLAY}\S+\s*", "", what)
-        return f"{', '.join(_shown(path) for path in overlays)}: {one_line(what)}"
+        return f"{listed(map(_shown, overlays))}: {one_line(what)}"
     number, name, line, column = place.groups()
     what = re.sub(rf"^{re.escape(place[0])}\S*\s*", "", what)
     return f"{_shown(overlays[int(number)].parent / name)}:{line}:{column}: {one_line(what)}"
@@ -120,9 +128,10 @@ class _Imports:
             raise ValueError("the link leads out of the overlay's folder; copy the file there")
         if not real.is_file():
             raise ValueError(f"no such file beside or below the overlay; {HELPERS} is there without a file")
-        if real.stat().st_size > SOURCE_BYTES:
-            raise ValueError(f"larger than {SOURCE_BYTES >> 20} MiB")
-        return real.read_text(encoding="utf-8")
+        try:
+            return read_text(real, SOURCE_BYTES)
+        except UserError as error:
+            raise ValueError(str(error)) from error
 
 
 def _work() -> None:
@@ -131,8 +140,7 @@ def _work() -> None:
 
     request = json.loads(sys.stdin.buffer.read())
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    # The parent stops the worker; this is for a parent that is stopped itself.
-    resource.setrlimit(resource.RLIMIT_CPU, (2 * SECONDS, 2 * SECONDS))
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     imports = _Imports(request["own"], [Path(path) for path in request["overlays"]])

@@ -284,7 +284,10 @@ def _config(site: Site, shipped: Bundle) -> str:
         ("alerts", alerts, "what each tier asks of an alert; a tier that is missing does not have the alert"),
     ]
     lines = [f"    // {about}\n    {name}: {_plain(value)},\n" for name, value, about in values]
-    return f"{{\n  _config+:: {{\n{''.join(lines)}  }},\n}}\n"
+    tiers = [level.value for level in Sensitivity]
+    known = f"assert std.member({json.dumps(tiers)}, self._config.sensitivity) :"
+    told = f"'_config.sensitivity: give one of {', '.join(tiers)}, not ' + std.toString(self._config.sensitivity)"
+    return f"{{\n  {known}\n    {told},\n  _config+:: {{\n{''.join(lines)}  }},\n}}\n"
 
 
 def _plain(value: object) -> str:

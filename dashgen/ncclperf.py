@@ -16,11 +16,10 @@ from pathlib import Path
 from statistics import median
 from typing import get_args
 
-import yaml
-
 from dashgen import config
 from dashgen.config import Collective, SizeClass, Transport
 from dashgen.errors import UserError
+from dashgen.reading import parse_yaml, read_bytes, read_text
 
 Key = tuple[Collective, Transport, SizeClass]
 
@@ -103,10 +102,7 @@ def read(path: Path) -> list[Run]:
     Raises UserError, with file and line, when the file is unreadable, has no table, has a row that does not fit its
     header, or a run that computed wrong values.
     """
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}; name a file with the output of nccl-tests") from error
+    text = read_bytes(path, remedy="name a file with the output of nccl-tests").decode("utf-8", errors="replace")
     runs: list[Run] = []
     columns: list[str] = []
     test = _test(_TEST_OF_FILE, path.stem)
@@ -247,7 +243,7 @@ def merge(path: Path, values: Mapping[Key, float]) -> str:
         for each, value in sizes.items()
     }
     both |= values
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    text = read_text(path, config.MOST_BYTES) if path.exists() else ""
     changed = "".join(_replaced(text.splitlines(keepends=True), block(both)))
     if _data(changed) != {**_data(text), "acceptance": _nested(both)}:
         raise UserError(f"{path}: acceptance cannot be replaced there; run without --update and write it in by hand")
@@ -256,8 +252,8 @@ def merge(path: Path, values: Mapping[Key, float]) -> str:
 
 def _data(text: str) -> dict[str, object]:
     try:
-        return dict(yaml.safe_load(text) or {})
-    except yaml.YAMLError:
+        return dict(parse_yaml(text) or {})
+    except ValueError:
         return {}
 
 

@@ -13,15 +13,19 @@ import hashlib
 import json
 import os
 import re
-import tempfile
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
+from dashgen import staging
 from dashgen.errors import UserError
+from dashgen.reading import opened, parse_json, read_bytes
 
 MANIFEST = ".dashgen.json"
+MOST_BYTES = 64 << 20
+"""Of a file in the place of a generated one; a mixin of three tiers has some megabytes."""
 _NOTE = "Written by `dashgen build`; lists the files that it may overwrite or remove."
 
 
@@ -62,6 +66,8 @@ def changes(root: Path, files: Mapping[str, str], owned: tuple[str, ...]) -> lis
     kept = {path: digest for path, digest in listed.items() if path.split("/", 1)[0] not in owned}
     wanted = {**files, MANIFEST: _manifest_text({**kept, **{path: _digest(text) for path, text in files.items()}})}
     found = []
+    for path in {str(PurePosixPath(path).parent): path for path in (*wanted, *listed)}.values():
+        _check_inside(root, path)
     for path, text in sorted(wanted.items()):
         before = _read(root, path)
         if before == text:
@@ -82,38 +88,74 @@ def write(root: Path, files: Mapping[str, str], owned: tuple[str, ...]) -> list[
     """Bring ``root`` up to date and return what changed.
 
     All new texts are on disk before the first one takes its place, so a full disk or a missing right leaves
-    everything as it was. Raises UserError, naming the file.
+    everything as it was. Until the last one has, the manifest lists old and new files alike, so that whatever ends the
+    process, the next one can finish. Raises UserError, naming the file.
     """
-    todo = changes(root, files, owned)
-    staged: list[tuple[Path, Path]] = []
     made: list[Path] = []
+    target = root
+    try:
+        _make_folder(root, made)
+        with staging.locked(root):
+            return _write(root, files, owned, made)
+    except OSError as error:
+        folders = [folder for folder in target.parents if str(folder) == error.filename]
+        raise UserError(f"{[*folders, target][0]}: {error.strerror}; nothing was written") from error
+    finally:
+        for folder in reversed(made):
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def _write(root: Path, files: Mapping[str, str], owned: tuple[str, ...], made: list[Path]) -> list[Change]:
+    todo, listed = changes(root, files, owned), _manifest(root)
+    staged: list[staging.Stage] = []
     target, remedy = root, "nothing was written"
     try:
-        for change in todo:
+        for path in (MANIFEST, *files):
+            staging.sweep(root / path)
+        for change in _in_order(root, todo):
             target = root / change.path
             if change.after is not None:
                 _make_folder(target.parent, made)
-                staged.append((_stage(target, change.after.encode()), target))
+                staged.append(staging.Stage(target, change.after.encode()))
         remedy = "what comes before it is written; run the command again"
-        while staged:
-            source, target = staged[0]
-            source.replace(target)
-            staged.pop(0)
+        for stage in staged[:-1]:
+            target = stage.target
+            stage.replace()
         for change in todo:
             target = root / change.path
             if change.after is None:
                 target.unlink()
+        for path in listed:
+            if path.split("/", 1)[0] in owned and path not in files:
+                # Also of what a run has removed that was killed before it got here.
+                target = root / path
                 _prune(target.parent, root)
+        for stage in staged[-1:]:
+            target = stage.target
+            stage.replace()
     except OSError as error:
         folders = [folder for folder in target.parents if str(folder) == error.filename]
         raise UserError(f"{[*folders, target][0]}: {error.strerror}; {remedy}") from error
     finally:
-        for source, _ in staged:
-            source.unlink(missing_ok=True)
-        for folder in reversed(made):
-            if not any(folder.iterdir()):
-                folder.rmdir()
+        for stage in staged:
+            stage.close()
     return todo
+
+
+def _in_order(root: Path, todo: Sequence[Change]) -> Iterator[Change]:
+    """What to write one after the other: a manifest of old and new, the files, the manifest of the new."""
+    manifest = next((change for change in todo if change.path == MANIFEST), None)
+    if manifest is None:
+        yield from todo
+        return
+    both = _manifest_text(_manifest(root) | json.loads(manifest.after or "")["files"])
+    early = len(todo) > 1 and both != manifest.before
+    if early:
+        yield replace(manifest, after=both)
+    yield from (change for change in todo if change is not manifest)
+    if not early or both != manifest.after:
+        yield manifest
 
 
 def _make_folder(folder: Path, made: list[Path]) -> None:
@@ -133,7 +175,7 @@ def check_own(path: Path, mark: str) -> None:
         if path.is_dir():
             raise UserError(f"{path}: Is a directory; name a file")
         if path.is_file():
-            with path.open("rb") as file:
+            with opened(path) as file:
                 head = file.read(len(mark.encode()))
             if head not in (b"", mark.encode()):
                 raise UserError(f"{path}: was not generated by dashgen and would be lost; move it or use -o FILE")
@@ -145,7 +187,8 @@ def check_own(path: Path, mark: str) -> None:
 
 def write_file(path: Path, content: str | bytes) -> None:
     """Write one file that the user named, whole or not at all; a text as UTF-8. Raises UserError."""
-    raw = content.encode() if isinstance(content, str) else content
+    # A path that is not UTF-8 may be told in a report.
+    raw = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
     try:
         if path.exists() and not path.is_file():
             # A device or a pipe, /dev/stdout for one, is written to, not replaced.
@@ -153,51 +196,35 @@ def write_file(path: Path, content: str | bytes) -> None:
             return
         # Where a link leads, not in its place.
         target = Path(os.path.realpath(path))
-        staged = _stage(target, raw)
+        staging.sweep(target)
+        stage = staging.Stage(target, raw)
         try:
-            staged.replace(target)
+            stage.replace()
         finally:
-            staged.unlink(missing_ok=True)
+            stage.close()
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; name a place that can be written") from error
 
 
-def _stage(target: Path, content: bytes) -> Path:
-    """The content in a finished temporary file beside its target."""
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        # mkstemp makes files private; generated files are for every reader, within the umask.
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(name).chmod(0o666 & ~umask)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
-    return Path(name)
-
-
 def _prune(folder: Path, root: Path) -> None:
     """Remove folders that have become empty, up to the root."""
-    while folder != root and not any(folder.iterdir()):
+    while folder != root and folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
         folder = folder.parent
 
 
 def _read(root: Path, path: str) -> str | None:
     """The text of a file below the root, or None where there is none. Raises UserError when it is not readable."""
+    place = root / path
     try:
+        if not place.exists():
+            return None
         # Bytes, because reading as text would hide other line ends.
-        return (root / path).read_bytes().decode("utf-8")
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+        return read_bytes(place, MOST_BYTES, "it is in the way of a generated file").decode("utf-8")
     except UnicodeDecodeError:
         return ""
     except OSError as error:
-        raise UserError(f"{root / path}: {error.strerror}; it is in the way of a generated file") from error
+        raise UserError(f"{place}: {error.strerror}; it is in the way of a generated file") from error
 
 
 def _digest(text: str) -> str:
@@ -214,8 +241,8 @@ def _manifest(root: Path) -> dict[str, str]:
     if text is None:
         return {}
     try:
-        files = json.loads(text)["files"]
-        if not all(isinstance(path, str) and _inside(path) for path in files):
+        files = parse_json(text)["files"]
+        if not all(_PATH.fullmatch(path) and _inside(path) and isinstance(files[path], str) for path in files):
             raise ValueError
         return dict(files)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -223,7 +250,18 @@ def _manifest(root: Path) -> dict[str, str]:
         raise UserError(f"{root / MANIFEST}: not a manifest of dashgen; {remedy}") from error
 
 
+# No control character, and no half of one, which no file system has.
+_PATH = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,1000}")
+
+
 def _inside(path: str) -> bool:
-    """A manifest is a file that anybody may edit: it never names anything outside the root."""
+    """A manifest is a file that anybody may edit: it never names anything outside the root, nor the root."""
     pure = PurePosixPath(path)
-    return not pure.is_absolute() and ".." not in pure.parts
+    return not pure.is_absolute() and ".." not in pure.parts and bool(pure.parts)
+
+
+def _check_inside(root: Path, path: str) -> None:
+    """A folder below the root that is a link must not lead out of it. Raises UserError."""
+    parent = (root / path).parent
+    if not Path(os.path.realpath(parent)).is_relative_to(os.path.realpath(root)):
+        raise UserError(f"{parent}: the link leads out of {root}; replace it by a folder, or use -o DIR")

@@ -18,6 +18,7 @@ from dashgen import jsonnet
 from dashgen.errors import UserError
 from dashgen.model import AlertRule, Bundle, RecordingRule, RuleGroup
 from dashgen.modernise import MAX_UID
+from dashgen.plain import line, listed
 from dashgen.targets.rulefile import group_data
 
 _UID = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_UID}}}")
@@ -33,7 +34,7 @@ def apply(made: Bundle, mixin: Mapping[str, str], overlays: Sequence[str]) -> Bu
     paths = [Path(path) for path in overlays]
     own = {**mixin, jsonnet.HELPERS: LIBRARY.read_text(encoding="utf-8")}
     done = jsonnet.evaluate(_program(made, paths), own, paths)
-    names = ", ".join(path.name for path in paths)
+    names = listed(path.name for path in paths)
     try:
         return _bundle(made, done)
     except _Wrong as error:
@@ -86,7 +87,7 @@ def _dashboards(value: object, before: Mapping[str, Mapping[str, object]]) -> di
     boards: dict[str, Mapping[str, object]] = {}
     uids: dict[object, str] = {}
     for name, board in _object(value, "dashboards").items():
-        where = f"dashboards['{name}']"
+        where = f"dashboards['{line(name, 60)}']"
         slug = name.removesuffix(".json")
         if not name.endswith(".json") or not slug or "/" in slug or slug.startswith("."):
             raise _Wrong(f"{where}: a dashboard is called like its file, NAME.json")
@@ -95,7 +96,7 @@ def _dashboards(value: object, before: Mapping[str, Mapping[str, object]]) -> di
         if not _UID.fullmatch(uid):
             raise _Wrong(f"{where}.uid: has at most {MAX_UID} letters, digits, dashes and underscores")
         if uid in uids:
-            raise _Wrong(f"{where}.uid: {uids[uid]} has the same; Grafana would show one of them")
+            raise _Wrong(f"{where}.uid: {line(uids[uid], 60)} has the same; Grafana would show one of them")
         uids[uid] = name
         _string(found.get("title"), f"{where}.title")
         if not isinstance(found.get("panels"), list):
@@ -141,7 +142,7 @@ def _groups(
     for item in _kept(group_data(before), _list(found.get("groups"), f"{where}.groups")):
         group = _object(item, f"{where}: group")
         name = _string(group.get("name"), f"{where}: group.name")
-        place = f"{where}: group {name}"
+        place = f"{where}: group {line(name, 60)}"
         _known(group, ("name", "interval", "rules"), place)
         rules = [_object(rule, f"{place}: rule") for rule in _list(group.get("rules"), f"{place}.rules")]
         interval = _string(group.get("interval"), f"{place}.interval")
@@ -149,13 +150,13 @@ def _groups(
     names = [group.name for group in groups]
     for name in names:
         if names.count(name) > 1:
-            raise _Wrong(f"{where}: two groups are called {name}; add to the rules of the first")
+            raise _Wrong(f"{where}: two groups are called {line(name, 60)}; add to the rules of the first")
     return tuple(group for group in groups if group.rules)
 
 
 def _record(rule: Mapping[str, Any], place: str) -> RecordingRule:
     name = _string(rule.get("record"), f"{place}: record")
-    place = f"{place}: {name}"
+    place = f"{place}: {line(name, 60)}"
     _known(rule, ("record", "expr", "labels"), place)
     expr = _string(rule.get("expr"), f"{place}.expr")
     return RecordingRule(record=name, expr=expr, labels=_texts(rule.get("labels", {}), f"{place}.labels"))
@@ -163,7 +164,7 @@ def _record(rule: Mapping[str, Any], place: str) -> RecordingRule:
 
 def _alert(rule: Mapping[str, Any], place: str) -> AlertRule:
     name = _string(rule.get("alert"), f"{place}: alert")
-    place = f"{place}: {name}"
+    place = f"{place}: {line(name, 60)}"
     _known(rule, ("alert", "expr", "for", "keep_firing_for", "labels", "annotations"), place)
     return AlertRule(
         alert=name,
@@ -194,13 +195,13 @@ def _string(value: object, where: str) -> str:
 
 
 def _texts(value: object, where: str) -> dict[str, str]:
-    return {key: _string(text, f"{where}.{key}") for key, text in _object(value, where).items()}
+    return {key: _string(text, f"{where}.{line(key, 60)}") for key, text in _object(value, where).items()}
 
 
 def _known(value: Mapping[str, Any], keys: Sequence[str], where: str) -> None:
     for key in value:
         if key not in keys:
-            raise _Wrong(f"{where}: unknown key {key}; there are {', '.join(keys)}")
+            raise _Wrong(f"{where}: unknown key {line(key, 60)}; there are {', '.join(keys)}")
 
 
 def _short(value: object) -> str:

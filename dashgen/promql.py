@@ -29,6 +29,18 @@ _TOKENS = re.compile(
     r"""|(?P<window>\[[^\]]*\]|\boffset\s+\$\{?\w+\}?)"""
     r"""|(?P<variable>\$\{\w+(?::\w+)?\}|\$[A-Za-z_]\w*)"""
 )
+LONGEST = 100_000
+"""Characters of an expression; the longest of the catalogue has some three thousand."""
+
+DEEPEST = 120
+"""Levels of an expression; the deepest of the catalogue has some fifty. promql-parser hands out copies of subtrees, so
+its memory grows with the cube of the depth: 120 levels take 100 MB, 1000 more than a machine has."""
+
+_NESTING = re.compile(
+    r"""(?P<text>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`[^`]*`|\#[^\n]*)"""
+    r"""|(?P<open>\()|(?P<close>\))|\b(?:and|or|unless|atan2)\b|[-+*/%^]|[=!]=|[<>]=?""",
+    re.IGNORECASE,
+)
 _VARIABLE = re.compile(r"\$\{\w+(?::\w+)?\}(?:ms|[smhd])?|\$[A-Za-z_]\w*")  # ${__range_s}s has its unit outside
 
 
@@ -51,14 +63,34 @@ class Selector:
 def parse(expr: str) -> Tree:
     """The tree of an expression in which Grafana variables and macros may stand; ValueError when it is not PromQL.
 
-    A variable outside quotes can be a number or a name: whatever of the two makes sense is taken.
+    A variable outside quotes can be a number or a name: whatever of the two makes sense is taken. What nests deeper
+    than DEEPEST, or is longer than LONGEST, is not looked at.
     """
+    if len(expr) > LONGEST:
+        raise ValueError(f"longer than {LONGEST} characters")
+    if depth(expr) > DEEPEST:
+        raise ValueError(f"nests deeper than {DEEPEST} levels")
     try:
         return ast.parse(_filled(expr, "1"))
     except ValueError:
         if not _VARIABLE.search(expr):
             raise
         return ast.parse(_filled(expr, VARIABLE_NAME))
+
+
+def depth(expr: str) -> int:
+    """At most so many levels has the tree: operators beside each other make a chain, parentheses hang below one."""
+    groups = [[0, 0]]
+    # Whatever is behind them is never parsed.
+    for match in _NESTING.finditer(expr[:LONGEST]):
+        if match["open"]:
+            groups.append([0, 0])
+        elif match["close"] and len(groups) > 1:
+            below = sum(groups.pop()) + 1
+            groups[-1][1] = max(groups[-1][1], below)
+        elif not match["text"]:
+            groups[-1][0] += 1
+    return sum(map(sum, groups))
 
 
 def _filled(expr: str, variable: str) -> str:
@@ -87,6 +119,15 @@ def selectors(tree: Tree) -> tuple[Selector, ...]:
 def names(expr: str) -> frozenset[str]:
     """The series that an expression reads, those aside that only matchers tell."""
     return frozenset(each.name for each in selectors(parse(expr)) if each.name)
+
+
+def patterns(tree: Tree) -> Iterator[str]:
+    """Every regular expression: of matchers, and of label_replace, which nobody reads before it runs."""
+    for node in nodes(tree):
+        if isinstance(node, ast.VectorSelector):
+            yield from (each.value for each in _selector(node).matchers if each.op in ("=~", "!~"))
+        elif isinstance(node, ast.Call) and node.func.name == "label_replace":
+            yield from (each.val for each in node.args[4:5] if isinstance(each, ast.StringLiteral))
 
 
 def _selector(node: Tree) -> Selector:

@@ -8,16 +8,15 @@ must stay silent, in every tier.
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from dashgen import promql
+from dashgen import promql, workers
 from dashgen.boards import Board
 from dashgen.errors import UserError, one_line
 from dashgen.findings import Finding
@@ -41,7 +40,7 @@ __all__ = [
     "unproven",
 ]
 
-Kind = Literal["rule", "missed", "noise", "early", "panel"]
+Kind = Literal["rule", "engine", "missed", "noise", "early", "panel"]
 Verdict = Literal["ok", "missed", "noise", "failed"]
 
 # A panel, as (slug of the dashboard, title), that needs one of these metrics to have anything to show.
@@ -54,8 +53,9 @@ _BUILT_IN = frozenset({"ALERTS", "ALERTS_FOR_STATE"})
 class Deviation:
     """One thing that is not as a recording says it has to be, as one line for people in ``what``.
 
-    ``kind``: a ``rule`` that fails, an alert that was ``missed``, is ``noise`` or too ``early``, a ``panel`` that is
-    empty or broken. ``when`` is in seconds since the epoch where a moment is concerned.
+    ``kind``: a ``rule`` that fails, an ``engine`` that could not finish, an alert that was ``missed``, is ``noise`` or
+    too ``early``, a ``panel`` that is empty or broken. ``when`` is in seconds since the epoch where a moment is
+    concerned.
     """
 
     kind: Kind
@@ -91,7 +91,7 @@ class Proof:
     def verdict(self, tier: Sensitivity) -> Verdict:
         """The worst that happened in a tier."""
         kinds = {each.kind for each in self.deviations if each.tier in (tier, None)}
-        if "rule" in kinds:
+        if kinds & {"rule", "engine"}:
             return "failed"
         return "missed" if "missed" in kinds else "noise" if kinds & {"noise", "early"} else "ok"
 
@@ -219,23 +219,28 @@ def prove_all(
 ) -> list[Proof]:
     """Prove recordings beside each other, one process a core; the answers come in the order of the jobs.
 
-    ``progress`` hears of each proof as soon as it is there. Raises as ``prove``.
+    ``progress`` hears of each proof as soon as it is there. A recording that cannot be proven does not cost the others:
+    it is a deviation, and only where none can be proven, its error is raised.
     """
     tiers = tuple(sensitivities)
     for tool in ("promtool", "prometheus"):
         find(tool)
-    # A fresh interpreter: the caller may have threads, a progress bar for one, and those do not survive a fork.
-    context = multiprocessing.get_context("spawn")
-    workers = max(1, min(os.cpu_count() or 1, len(jobs)))
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        futures = [pool.submit(prove, bundle, folder, tiers, panel_needs) for bundle, folder in jobs]
-        try:
-            for future in as_completed(futures):
-                progress(future.result())
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-    return [future.result() for future in futures]
+    proofs: dict[int, Proof] = {}
+    refused: list[UserError] = []
+    with workers.pool(max(1, min(os.cpu_count() or 1, len(jobs)))) as pool:
+        numbers = {pool.submit(prove, *job, tiers, panel_needs): number for number, job in enumerate(jobs)}
+        for future in as_completed(numbers):
+            number = numbers[future]
+            try:
+                proofs[number] = future.result()
+            except UserError as error:
+                refused.append(error)
+                what = Deviation(kind="engine", what=str(error))
+                proofs[number] = Proof(name=jobs[number][1].name, source="", tiers=tiers, deviations=(what,))
+            progress(proofs[number])
+    if len(refused) == len(jobs):
+        raise refused[0]
+    return [proofs[number] for number in range(len(jobs))]
 
 
 # Alerts.

@@ -13,11 +13,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
+
 from dashgen.errors import UserError
 from dashgen.model import AlertRule, Bundle, RuleGroup, Sensitivity
 from dashgen.prometheus import Evaluation, Server, evaluate, make_blocks, seconds
 from dashgen.recordings.format import Recording, Series
 from dashgen.targets.rulefile import rule_file
+
+MOST_EVALUATIONS = 10_000
+"""Three and a half days at 30 s; promtool is asked about every recorded series at each of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +52,23 @@ def replay(bundle: Bundle, story: Recording, samples: Sequence[Series], tiers: I
     """
     start, end = story.start.timestamp(), story.end.timestamp()
     interval = int(min((seconds(group.interval) for group in bundle.recording if group.interval), default=30.0))
+    if (end - start) / interval > MOST_EVALUATIONS:
+        raise UserError(
+            f"{(end - start) / 86400:.0f} days are more than {MOST_EVALUATIONS} evaluations; use a shorter recording"
+        )
+    samples = tuple(within_span(samples, start, end))
     began = time.monotonic()
     result = evaluate(_rule_files(bundle, tiers), samples, start, end, interval, story.scrape_interval)
     took = time.monotonic() - began
     return Replay(story, interval, result, (*samples, *result.series, *result.alert_series), took)
+
+
+def within_span(samples: Iterable[Series], start: float, end: float) -> Iterator[Series]:
+    """What lies in a span. promtool makes a block for every two hours from the first sample of all to the last."""
+    for one in samples:
+        first, last = np.searchsorted(one.times, [start, end + 1])
+        if first < last:
+            yield replace(one, times=one.times[first:last], values=one.values[first:last])
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from dashgen import config
-from dashgen.errors import UserError, one_line
+from dashgen.errors import UserError
 from dashgen.model import Sensitivity
+from dashgen.plain import visible
 from dashgen.proof import Scoreboard
 from dashgen.recordings.format import STORY, read_story
 
@@ -28,22 +28,6 @@ def folders(path: Path) -> list[Path]:
     if not found:
         raise UserError(f"{path}: no recording (a folder with {STORY}); name their folder with --recordings")
     return found
-
-
-def dashboards(paths: Sequence[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """The dashboards in files and folders. Raises UserError for a file that is not JSON of a dashboard."""
-    for path in paths:
-        files = sorted(path.rglob("*.json")) if path.is_dir() else [path]
-        if not files:
-            raise UserError(f"{path}: no *.json in this folder; name dashboard files")
-        for file in files:
-            try:
-                data = json.loads(file.read_text(encoding="utf-8"))
-            except (OSError, ValueError) as error:
-                raise UserError(f"{file}: not readable as JSON: {one_line(error)}") from error
-            if not isinstance(data, dict):
-                raise UserError(f"{file}: not a dashboard; export it from Grafana as JSON")
-            yield file, data
 
 
 def sites(found: Sequence[Path], base: config.Site) -> Iterator[tuple[Path, config.Site]]:
@@ -79,7 +63,7 @@ def table(board: Scoreboard, tiers: Sequence[Sensitivity]) -> Table:
             verdict, after = proof.verdict(tier), proof.time_to_detect(tier)
             cells.append(Text(verdict if after is None else f"{verdict} {after:.0f} s", style=_STYLES[verdict]))
         shown = sum(panel.proven for panel in proof.panels)
-        drawn.add_row(proof.name, *cells, f"{shown}/{len(proof.panels)}", f"{proof.evaluation_seconds:.1f} s")
+        drawn.add_row(visible(proof.name), *cells, f"{shown}/{len(proof.panels)}", f"{proof.evaluation_seconds:.1f} s")
     return drawn
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from rich.table import Table
 
 from dashgen import config
+from dashgen.plain import visible
 from dashgen.scoreboard import folders, sites
 from dashgen.trials.recorded import Judged
 from dashgen.trials.score import View, shown, view
@@ -142,7 +143,7 @@ def _table(card: Scorecard, name: str, recordings: Sequence[Judged]) -> Table:
     figures: Mapping[str, Any] = _counts(recordings, card.packs)
     ghosts = "unknown" if figures["ghosts"] is None else figures["ghosts"]
     drawn = Table(
-        title=f"{name}: {_several(len(recordings), 'recording')}, {_several(figures['faults'], 'fault')}, "
+        title=f"{visible(name)}: {_several(len(recordings), 'recording')}, {_several(figures['faults'], 'fault')}, "
         f"{figures['healthy_hours']:.1f} healthy job-hours, ghosts: {ghosts}, "
         f"{figures['rule_seconds'] / len(recordings):.1f} s of rules a recording",
         title_justify="left",
@@ -155,7 +156,7 @@ def _table(card: Scorecard, name: str, recordings: Sequence[Judged]) -> Table:
         drawn.add_column(each.title, justify="right")
     for pack in card.packs:
         seen = view(recordings, pack)
-        drawn.add_row(pack, *(shown(each.unit, each.measure(seen)) for each in FIGURES))
+        drawn.add_row(visible(pack), *(shown(each.unit, each.measure(seen)) for each in FIGURES))
     return drawn
 
 

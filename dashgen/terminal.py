@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dashgen.plain import block
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -34,6 +36,11 @@ def utc(moment: datetime) -> datetime:
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
+def say(text: str, err: bool = False) -> None:
+    """Tell a person something, whoever wrote the words in it."""
+    typer.echo(block(text), err=err)
+
+
 def console() -> Console:
     """Plain text where nobody watches; rich honours NO_COLOR by itself."""
     from rich.console import Console
@@ -45,11 +52,12 @@ def console() -> Console:
 def progress(total: int, what: str) -> Iterator[Callable[[str], None]]:
     """A bar on a terminal, nothing elsewhere; each call is one thing done."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(what, total=total)
-        yield lambda name: bar.update(task, advance=1, description=f"{what} {name}")
+        yield lambda name: bar.update(task, advance=1, description=f"{what} {escape(block(name))}")
 
 
 @contextmanager

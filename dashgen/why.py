@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 from dashgen import build, catalogue, lineage
 from dashgen.catalogue.metrics import METRICS
-from dashgen.config import Site, escaped
-from dashgen.errors import UserError, printable
+from dashgen.config import Site
+from dashgen.config_values import escaped
+from dashgen.errors import UserError
 from dashgen.explain import check
 from dashgen.model import Unit
+from dashgen.plain import visible
 from dashgen.preview.units import written
 from dashgen.recordings.format import Labels, Recording, Series, selector
 
@@ -47,7 +49,7 @@ def why(subject: Subject, site: Site, ask: Ask) -> str:
     check(subject.name, site)
     _check_job(subject, site, ask)
     known = lineage.vocabulary(site)
-    lines = [f"{subject.name}, job {printable(subject.job)}, {_utc(subject.moment)}", ""]
+    lines = [f"{subject.name}, job {visible(subject.job)}, {_utc(subject.moment)}", ""]
     for step in lineage.tree(subject.name, site):
         lines.append(lineage.line(step, known, units=False))
         if step.told:
@@ -130,7 +132,7 @@ def _values(name: str, subject: Subject, site: Site, ask: Ask, known: Mapping[st
     for one in found[:MOST_ROWS]:
         labels = {key: value for key, value in one.labels if key not in (site.labels.job, "alertname")}
         said = labels.pop("alertstate", "") if alert else _number(float(one.values[-1]), known[name].unit)
-        yield printable(" ".join(filter(None, ["=", said, selector("", labels)])))
+        yield visible(" ".join(filter(None, ["=", said, selector("", labels)])))
     if not found:
         yield "= does not fire" if alert else "= nothing"
     elif len(found) > MOST_ROWS:

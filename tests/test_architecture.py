@@ -15,9 +15,10 @@ ROOT = Path(dashgen.__file__).parent
 # From the ground up: what is said, what is known, what is made of it, what is recorded, what runs it, what judges it.
 # A name stands for a module or for a whole package below dashgen.
 LAYERS = (
-    {"errors", "model", "findings", "promql"},
-    {"catalogue", "config", "config_targets"},
+    {"errors", "model", "findings", "promql", "plain", "reading", "checking", "grammar"},
+    {"catalogue", "config", "config_targets", "config_values"},
     {
+        "accepted",
         "build",
         "runbook",
         "explain",
@@ -27,6 +28,7 @@ LAYERS = (
         "looks",
         "modernise",
         "boards",
+        "foreign",
         "variables",
         "lint",
         "traps",
@@ -36,8 +38,8 @@ LAYERS = (
         "mixin",
         "overlay",
     },
-    {"recordings", "output", "drift", "ncclperf"},
-    {"prometheus", "engine", "ruletest"},
+    {"recordings", "output", "staging", "drift", "ncclperf"},
+    {"prometheus", "engine", "ruletest", "workers"},
     {"viewer", "replay"},
     {"proof", "scoreboard", "trials", "preview", "why", "live"},
     {"scorecard"},

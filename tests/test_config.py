@@ -96,7 +96,7 @@ BAD = [
     ("runbook_url: 'https://x/{alert}?{{$value}}'", "runbook_url", "template"),
     ("grafana: {url: 'https://x/{{$value}}'}", "grafana.url", "template"),
     # alerts
-    ("alerts: {NcclJobSlow: {}}", "alerts.NcclJobSlow", "no such alert; the alerts are NcclJobDegraded"),
+    ("alerts: {NcclJobStaled: {}}", "alerts.NcclJobStaled", "no such alert; the alerts are NcclJobStalled, "),
     ("alerts: {NcclJobQuiet: {low: {threshold: 1}}}", "alerts.NcclJobQuiet.low", "not in this tier"),
     ("alerts: {NcclJobStalled: {low: {extra: {deaf: 1}}}}", "alerts.NcclJobStalled.low.extra.deaf", "this alert has:"),
     ("alerts: {NcclJobDegraded: {low: {threshold: .inf}}}", "alerts.NcclJobDegraded.low.threshold", "finite"),
@@ -109,8 +109,66 @@ BAD = [
     ("dump_interval: !!bool perhaps", "not YAML", "perhaps"),
     ("? [a, b]\n: c", "not YAML: line 1", "unhashable"),
     ("a: &a [*a]", "not YAML: line 1", "recursive"),
-    ("[" * 5000, "not YAML", "recursion"),
-    ('grafana: {title_prefix: "\\ud800"}', "an escape makes half a character", "write the character itself"),
+    ("[" * 5000, "not YAML: line 1", "nests deeper than 64 levels"),
+    ('grafana: {title_prefix: "\\ud800"}', "not YAML: line 1", "escape code"),
+    ("dump_interval: " + "9" * 4300, "not YAML: line 1", "a number has 4300 digits"),
+    ("cardinality_budget: 0x" + "f" * 5000, "not YAML: line 1", "a number has 5002 digits"),
+    ("dump_interval: " + ":".join(["1"] * 5000), "not YAML: line 1", "a number has 9999 digits"),
+    (
+        "\n".join(f"a{n}: &a{n} [{f'*a{n - 1}, *a{n - 1}' if n else 1}]" for n in range(40)),
+        "not YAML: line",
+        "more than",
+    ),
+    ("a: &a [1]\nb: *c", "not YAML: line 2", "undefined alias"),
+    ("x" * 900 + ": 1", "xxx", "no such key; `dashgen config schema` lists the keys"),
+    ("alerts: {" + "x" * 900 + ": {}}", "alerts", "no such alert; the alerts are NcclJobDegraded"),
+    # words of PromQL
+    ("labels: {job: 'nan'}", "labels.job", "is a word of PromQL and cannot be grouped by; relabel it"),
+    ("labels: {node: Inf}", "labels.node", "is a word of PromQL"),
+    ("labels: {gpu: without}", "labels.gpu", "is a word of PromQL"),
+    ("labels: {cluster: anchored}", "labels.cluster", "is a word of PromQL"),
+    ("companions: {dcgm: {host_label: smoothed}}", "companions.dcgm.host_label", "is a word of PromQL"),
+    ("companions: {throughput: {metric: up, job_label: without}}", "companions.throughput.job_label", "is a word"),
+    *(
+        (f"metrics: {{busbw: '{word}'}}", "metrics.busbw", "is a word of PromQL and cannot be selected")
+        for word in ("bool", "on", "group_left", "ignoring", "atan2", "NaN", "inf")
+    ),
+    # regular expressions that Python or another engine knows, and Prometheus does not
+    *(
+        (f"companions: {{textfile: {{file_regex: '{regex}'}}}}", "companions.textfile.file_regex", "(RE2)")
+        for regex in (
+            "a{1001}",
+            "(a{500}){3}",
+            "(?R)",
+            "(?x)a",
+            "(?=a)",
+            "(?<!a)b",
+            r"(a)\1",
+            "a++",
+            "(?>a)",
+            r"\u1234",
+        )
+    ),
+    ("companions: {slurm: {running: '(?<a>b)'}}", "companions.slurm.running", "write (?P<name>)"),
+    ("selector: 'a=~\"b{1001}\"'", "selector", "RE2"),
+    ("companions: {throughput: {expr: 'up{a!~\"(?R)\"}'}}", "companions.throughput.expr", "RE2"),
+    ('companions: {throughput: {expr: \'label_replace(up, "a", "", "b", "c{1001}")\'}}', "companions", "RE2"),
+    (f"companions: {{throughput: {{expr: '{'(' * 500}up{')' * 500}'}}}}", "companions.throughput.expr", "nests deeper"),
+    (f"companions: {{throughput: {{expr: 'up{' + up' * 500}'}}}}", "companions.throughput.expr", "nests deeper"),
+    # further keys of rule groups
+    ("targets: {prometheus: {group: {limit: many}}}", "targets.prometheus.group.limit", "integer"),
+    ("targets: {prometheus: {group: {limit: -1}}}", "targets.prometheus.group.limit", "greater"),
+    ("targets: {prometheus: {group: {labels: [a]}}}", "targets.prometheus.group.labels", "keys with values"),
+    ("targets: {prometheus: {group: {labels: {a-b: c}}}}", "targets.prometheus.group.labels.a-b", "label name"),
+    ("targets: {prometheus: {group: {query_offset: soon}}}", "targets.prometheus.group.query_offset", "30s or 1m"),
+    ("targets: {prometheus: {group: {interval: 1m}}}", "targets.prometheus.group.interval", "no such key"),
+    ("targets: {thanos: {group: {partial_response_strategy: no}}}", "targets.thanos", "'warn' or 'abort'"),
+    ("targets: {mimir: {group: {source_tenants: a}}}", "targets.mimir.group.source_tenants", "tuple"),
+    ("targets: {vmalert: {group: {concurrency: 0}}}", "targets.vmalert.group.concurrency", "greater"),
+    ("targets: {vmrule: {group: {headers: [a]}}}", "targets.vmrule.group.headers", "Name: value"),
+    ("targets: {vmrule: {group: {params: {a: b}}}}", "targets.vmrule.group.params", "tuple"),
+    ("alerts: {NcclJobDegraded: {low: {dumps: 999999999999}}}", "alerts.NcclJobDegraded.low.dumps", "less than"),
+    ("overlays: [" + "a, " * 1000 + "]", "overlays", "at most 100"),
 ]
 
 
@@ -120,7 +178,7 @@ def test_a_mistake_is_one_line_that_names_file_key_and_remedy(tmp_path: Path, te
         load(tmp_path, text)
     message = str(caught.value)
     assert message.startswith(f"{tmp_path / 'dashgen.yaml'}: {key}"), message
-    assert says in message and "\n" not in message, message
+    assert says in message and "\n" not in message and len(message.removeprefix(str(tmp_path))) <= 300, message
 
 
 @pytest.mark.parametrize(

@@ -158,3 +158,11 @@ def test_check_tells_the_meaning_and_makes_annotations(tmp_path: Path) -> None:
     assert (clean.returncode, clean.stdout) == (0, "")
     wrong = dashgen("build", "--format", "github", cwd=tmp_path)
     assert wrong.returncode == 2 and "add --check" in wrong.stderr
+
+
+@pytest.mark.parametrize("path", ["rules/recording.yaml", "dashboards/job.json"])
+def test_a_file_that_would_become_too_much_says_nothing(path: str) -> None:
+    bomb = "\n".join(f"a{n}: &a{n} [{f'*a{n - 1}, *a{n - 1}' if n else 1}]" for n in range(60))
+    deep = "[" * 50_000
+    for text in (bomb, deep, "groups: &a [*a]"):
+        assert drift.summary([Change(path, "changed", text, "{}")])

@@ -531,7 +531,7 @@ FINDING = Finding("panel-units", "Row / 100%, of\nall", "choose a unit", file="a
 
 
 def test_text_names_file_place_remedy_and_rule() -> None:
-    assert render([FINDING]) == "a,b.json: Row / 100%, of\nall: choose a unit [panel-units]\n"
+    assert render([FINDING]) == "a,b.json: Row / 100%, of all: choose a unit [panel-units]\n"
     assert render([replace(FINDING, file="")]).startswith("Row / ")
 
 
@@ -540,8 +540,22 @@ def test_json_holds_the_findings() -> None:
 
 
 def test_a_title_cannot_end_a_workflow_command() -> None:
-    line = "::warning file=a%2Cb.json,title=panel-units::Row / 100%25, of%0Aall: choose a unit\n"
+    line = "::warning file=a%2Cb.json,title=panel-units::Row / 100%25, of all: choose a unit\n"
     assert render([FINDING], "github") == line
+
+
+def test_no_form_of_a_report_holds_a_command_or_a_control_character() -> None:
+    hostile = Finding(
+        "r", "\r::error file=x::owned\x1b[2J ##[add-mask]a ##vso[task.x]", "::stop-commands::t", file="::b\u202e.json"
+    )
+    for form in ("text", "github"):
+        (told,) = render([hostile], form).splitlines()  # type: ignore[arg-type]
+        assert told.isprintable() and "##" not in told and told.startswith("::warning ") == (form == "github")
+        assert told.startswith("::") == (form == "github")
+    for form in ("json", "sarif"):
+        told = render([hostile], form)  # type: ignore[arg-type]
+        assert "##[" not in told and "##[add-mask]" in json.dumps(json.loads(told))
+        assert not any(each.strip().startswith("::") for each in told.splitlines())
 
 
 def test_sarif_documents_every_rule_and_points_to_the_file() -> None:

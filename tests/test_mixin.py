@@ -200,3 +200,9 @@ def test_every_tier_is_in_one_mixin() -> None:
     }
     counts = [sum(len(group["rules"]) for group in packs[level]["groups"]) for level in Sensitivity]
     assert counts == sorted(counts) and counts[0] < counts[-1]
+
+
+@pytest.mark.parametrize("wrong", ["'Low'", "''", "5", "null"])
+def test_a_sensitivity_that_there_is_not_is_an_error_that_names_those_that_there_are(wrong: str) -> None:
+    with pytest.raises(RuntimeError, match=r"_config\.sensitivity: give one of low, medium, high, not "):
+        evaluate(render("mixin", config.Site()), EVERYTHING % f"{{ sensitivity: {wrong} }}")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -295,9 +296,15 @@ def test_recordings_are_proven_beside_each_other_in_the_order_of_the_jobs(record
     assert sorted(heard) == ["silent", "slow-network"]
 
 
-def test_a_damaged_recording_among_others_is_a_user_error(record: Callable[..., Path], tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"nowhere/recording\.yaml: not readable"):
-        prove_all([(bundle(), record()), (bundle(), tmp_path / "nowhere")])
+def test_a_recording_that_cannot_be_proven_does_not_cost_the_others(
+    record: Callable[..., Path], tmp_path: Path
+) -> None:
+    lost, fine = prove_all([(bundle(), tmp_path / "nowhere"), (bundle(), record())], [LOW])
+    assert (lost.name, lost.verdict(LOW), fine.verdict(LOW)) == ("nowhere", "failed", "ok")
+    assert re.search(r"nowhere/recording\.yaml: No such file", lost.deviations[0].what)
+    assert not Scoreboard(packs=(), proofs=(lost, fine)).ok
+    with pytest.raises(UserError, match="No such file"):
+        prove_all([(bundle(), tmp_path / "nowhere")])
 
 
 def test_a_missing_tool_is_told_before_any_work(record: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:

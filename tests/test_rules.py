@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -126,3 +127,21 @@ def test_a_label_that_alerts_have_already_is_refused_by_its_key(label: str, wher
     with pytest.raises(UserError, match=rf"^here: .*{where}\.{label}: ") as caught:
         config.site(data, "here")
     assert "\n" not in str(caught.value)
+
+
+def test_no_alert_reaches_the_receiver_of_the_site_by_accident() -> None:
+    routing: Any = build.alertmanager(config.Site())
+    site_route = {"receiver": "the site's own", "routes": routing["route"]["routes"]}
+    for severity, wanted in (("critical", "pager"), ("warning", "tickets"), ("info", "nobody")):
+        assert receiver(site_route, {"alertname": "NcclJobDegraded", "severity": severity}) == wanted
+    assert receiver(site_route, {"alertname": "DiskFull", "severity": "critical"}) == "the site's own"
+    assert {"nobody", "pager", "tickets"} == {each["name"] for each in routing["receivers"]}
+
+
+def receiver(route: Any, labels: dict[str, str]) -> str:
+    """Who gets an alert, as Alertmanager finds it: the first child that matches, at every level."""
+    for child in route.get("routes", []):
+        wanted = dict(re.findall(r'(\w+)=~?"(.*?)"', " ".join(child["matchers"])))
+        if all(re.fullmatch(pattern, labels[name]) for name, pattern in wanted.items()):
+            return receiver({"receiver": route["receiver"], **child}, labels)
+    return str(route["receiver"])

@@ -543,3 +543,28 @@ def test_the_commands_of_the_target_page_run_and_its_table_names_every_target(tm
         assert done.returncode == 0, done.stderr
     for text in re.findall(r"`targets: (\{.*?\})`", page):
         config.site({"targets": yaml.safe_load(text)}, "page")
+
+
+def test_a_dollar_in_a_folder_is_not_filled_in_by_the_environment_of_grafana() -> None:
+    found = config.site({"grafana": {"folder": "Team $A ${B} $$"}}, "test")
+    made = build.bundle(found, [Sensitivity.LOW])
+    provider = yaml.safe_load(TARGETS["files"].render(made, found)["dashboards/provisioning/dashboards/dashgen.yaml"])
+    managed = TARGETS["grafana-alerting"].render(made, found).values()
+    folders = {group["folder"] for text in managed for group in yaml.safe_load(text)["groups"]}
+    assert {provider["providers"][0]["folder"], *folders} == {"Team $$A $${B} $$$$"}
+
+
+def test_further_keys_of_groups_are_written_as_they_were_given() -> None:
+    given = {
+        "prometheus": {"group": {"limit": 9, "query_offset": "1m30s", "labels": {"team": "a"}}},
+        "thanos": {"group": {"limit": 9}},
+        "mimir": {"group": {"source_tenants": ["a", "b"], "align_evaluation_time_on_interval": True}},
+        "vmalert": {"group": {"headers": ["X-Scope: 1"], "params": {"nocache": ["1"]}, "tenant": "1:2"}},
+    }
+    found = site("defaults", **given)
+    made = build.bundle(found, [Sensitivity.LOW])
+    for name, section in given.items():
+        for text in TARGETS[name].render(made, found).values():
+            for group in yaml.safe_load(text)["groups"]:
+                assert section["group"].items() <= group.items()
+                assert group.get("partial_response_strategy") == ("abort" if name == "thanos" else None)

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel, Strict, Validation
 
 from dashgen.errors import UserError
 from dashgen.live.client import looks_like_html
-from dashgen.recordings.importing import LATEST
+from dashgen.recordings.format import LATEST
 
 Time = Annotated[float, Strict(), Field(allow_inf_nan=False, ge=0, le=LATEST)]
 Sample = tuple[Time, float]

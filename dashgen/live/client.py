@@ -17,9 +17,10 @@ import urllib3
 from urllib3.exceptions import HTTPError, InvalidHeader, LocationParseError, NewConnectionError, SSLError, TimeoutError
 
 from dashgen import __version__
-from dashgen.errors import UserError, one_line, printable
+from dashgen.errors import UserError
 from dashgen.live.access import Access
 from dashgen.live.connections import hung_up_after, manager
+from dashgen.plain import line
 
 LARGEST = 16_000_000
 """Bytes of an answer, unpacked: 100,000 series at a moment, or 700,000 samples; twenty times that in memory."""
@@ -110,11 +111,10 @@ class Client:
 
     def clean(self, text: object) -> str:
         """What a server said, in one short line without anything secret."""
-        said = one_line(text)
+        said = str(text)
         for secret in self.access.secrets:
             said = said.replace(secret, "***")
-        said = printable(said)
-        return said if len(said) <= _SHOWN else said[: _SHOWN - 1] + "…"
+        return line(said, _SHOWN)
 
     def _patiently(
         self, method: str, url: str, body: bytes | None, headers: Mapping[str, str], deadline: float

@@ -16,8 +16,8 @@ from rich.text import Text
 
 from dashgen.catalogue import SIGNAL_BY_NAME
 from dashgen.config import Site
-from dashgen.errors import printable
 from dashgen.live.incidents import Evidence, Incident
+from dashgen.plain import visible
 from dashgen.preview.units import written
 
 COLUMNS = (
@@ -100,9 +100,9 @@ def table(found: Sequence[Incident], site: Site) -> Table:
         drawn.add_column(head, justify="right" if head in ("lasted", "depth", "GPU hours") else "left")
     for one in found:
         row = (name(one), moment(one.start), length(one), what(one), where(one), depth(one), throughput(one, site))
-        drawn.add_row(*(Text(printable(cell)) for cell in (*row, cost(one), alerts(one))))
+        drawn.add_row(*(Text(visible(cell)) for cell in (*row, cost(one), alerts(one))))
         for each in one.fabric:
-            drawn.add_row(*("",) * 3, Text(printable(fabric(each)), style="dim"))
+            drawn.add_row(*("",) * 3, Text(visible(fabric(each)), style="dim"))
     return drawn
 
 

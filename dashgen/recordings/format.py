@@ -11,6 +11,8 @@ import gzip
 import io
 import math
 import re
+import zlib
+from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,13 +22,29 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import yaml
 from numpy.typing import NDArray
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from dashgen.errors import UserError, one_line
+from dashgen.checking import checked
+from dashgen.errors import UserError
 from dashgen.model import Sensitivity
+from dashgen.plain import line, quoted
+from dashgen.reading import opened, parse_yaml, read_text
 
 STORY = "recording.yaml"
 SAMPLES = "series.om.gz"
+
+EARLIEST, LATEST = 1420070400.0, 4102444800.0
+"""2015 and 2100 in seconds since the epoch: a time outside is damaged, for NCCL 2 came later."""
+
+MOST_SCRAPES = 1_000_000
+"""Half a year at 15 s: a longer span is a mistake in the times."""
+
+MOST_STORY_BYTES = 1 << 20
+MOST_SAMPLES = 8_000_000
+"""Of one recording; each takes 16 bytes while it is read."""
+
+MOST_SERIES = 500_000
+_LONGEST_LINE = 1 << 16  # bytes; no series of Inspector or its companions has nearly as many
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -44,13 +62,21 @@ class Series:
     values: NDArray[np.float64]
 
 
+def _written(value: object) -> object:
+    if not isinstance(value, datetime | str):
+        raise ValueError("is a time, for example 2026-03-19T14:39:47Z")
+    return value
+
+
 def _aware(moment: datetime) -> datetime:
     if moment.tzinfo is None:
         raise ValueError("needs a time zone, for example 2026-03-19T14:39:47Z")
+    if not EARLIEST <= moment.timestamp() <= LATEST:
+        raise ValueError("is not a moment between the years 2015 and 2100")
     return moment.astimezone(UTC)
 
 
-Moment = Annotated[datetime, AfterValidator(_aware)]
+Moment = Annotated[datetime, BeforeValidator(_written, json_schema_input_type=datetime), AfterValidator(_aware)]
 
 
 def clock(moment: float) -> str:
@@ -59,7 +85,7 @@ def clock(moment: float) -> str:
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Fault(_Strict):
@@ -110,7 +136,7 @@ class Recording(_Strict):
     made_by: str = Field(min_length=1, description="the command or the publication that the samples come from")
     start: Moment
     end: Moment
-    scrape_interval: int = Field(gt=0, description="seconds between two scrapes")
+    scrape_interval: int = Field(gt=0, le=3600, description="seconds between two scrapes")
     site: dict[str, Any] = Field(default_factory=dict, description="keys of dashgen.yaml that describe this site")
     boards: tuple[str, ...] = Field((), description="dashboards of which every panel must return data here")
     faults: tuple[Fault, ...] = ()
@@ -120,6 +146,8 @@ class Recording(_Strict):
     def _ordered(self) -> Recording:
         if self.end <= self.start:
             raise ValueError("end is not after start")
+        if (self.end - self.start).total_seconds() > MOST_SCRAPES * self.scrape_interval:
+            raise ValueError(f"from start to end are more than {MOST_SCRAPES} scrapes; correct start or end")
         return self
 
 
@@ -129,16 +157,12 @@ def read_story(folder: Path) -> Recording:
     Raises UserError when the file is missing, is not YAML or does not follow the format.
     """
     path = folder / STORY
+    text = read_text(path, MOST_STORY_BYTES, "name the folder of a recording")
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"{path}: not readable as a recording: {one_line(error)}") from error
-    try:
-        return Recording.model_validate(data)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"]) or "(top level)"
-        raise UserError(f"{path}: {key}: {first['msg']}") from error
+        data = parse_yaml(text)
+    except ValueError as error:
+        raise UserError(f"{path}: not readable as a recording: {line(str(error), 200)}; correct it") from error
+    return checked(Recording, data, str(path), "`dashgen config schema --of recording` lists the keys")
 
 
 def write_story(folder: Path, recording: Recording) -> None:
@@ -202,27 +226,26 @@ def read_samples(folder: Path) -> list[Series]:
     Raises UserError, with the line, when the file is missing, damaged or not OpenMetrics with timestamps.
     """
     path = folder / SAMPLES
-    found: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
-    ended = False
-    before = ""
-    line_number = 0
+    found: dict[tuple[str, str], tuple[array[float], array[float]]] = {}
+    number = 0
     try:
-        with gzip.open(path, "rt", encoding="utf-8", newline="\n") as text:
-            for line_number, line in enumerate(text, 1):  # noqa: B007 - an error names the line
-                if line.startswith("#"):
-                    ended = ended or line.rstrip() == "# EOF"
+        with opened(path, "make the recording again") as raw, gzip.GzipFile(fileobj=raw) as packed:
+            before = ""
+            ended = False
+            for number, text in enumerate(_lines(packed), 1):  # noqa: B007 - an error names the line
+                if text.startswith("#"):
+                    ended = ended or text.rstrip() == "# EOF"
                     continue
-                head, *numbers = line.rstrip("\n").rsplit(" ", 2)
+                head, *numbers = text.rsplit(" ", 2)
                 if len(numbers) < 2:
                     raise ValueError("not a sample with a timestamp")
                 # Samples of a series follow each other, so most lines begin as the one before.
                 if head != before:
-                    match = _SERIES.fullmatch(head)
-                    if match is None:
-                        raise ValueError("not a sample with a timestamp")
-                    times, values = found.setdefault((match["name"], match["labels"] or ""), ([], []))
+                    times, values = _columns(head, found)
                     before = head
                 time = float(numbers[1])
+                if not EARLIEST <= time <= LATEST:
+                    raise ValueError("the timestamp is not between the years 2015 and 2100")
                 if times and time <= times[-1]:
                     raise ValueError("timestamps of a series do not rise")
                 times.append(time)
@@ -230,11 +253,36 @@ def read_samples(folder: Path) -> list[Series]:
         if not ended:
             raise ValueError("no '# EOF': the file is cut off")
         return [
-            Series(name, _labels(labels), np.array(times), np.array(values))
+            Series(name, _labels(labels), np.frombuffer(times), np.frombuffer(values))
             for (name, labels), (times, values) in found.items()
         ]
-    except (OSError, EOFError, UnicodeDecodeError, ValueError) as error:
-        raise UserError(f"{path}: line {line_number}: {one_line(error)}; make the recording again") from error
+    except (OSError, EOFError, zlib.error, ValueError) as error:
+        raise UserError(f"{path}: line {number}: {line(str(error), 200)}; make the recording again") from error
+
+
+def _lines(packed: gzip.GzipFile) -> Iterator[str]:
+    """The lines of a file without their ends, as many and as long as a recording may have."""
+    buffered = io.BufferedReader(packed, 1 << 20)
+    for _ in range(MOST_SAMPLES):
+        raw = buffered.readline(_LONGEST_LINE)
+        if not raw:
+            return
+        if not raw.endswith(b"\n") and len(raw) == _LONGEST_LINE:
+            raise ValueError(f"longer than {_LONGEST_LINE} bytes")
+        yield raw.decode("utf-8").rstrip("\n")
+    raise ValueError(f"more than {MOST_SAMPLES} lines")
+
+
+def _columns(
+    head: str, found: dict[tuple[str, str], tuple[array[float], array[float]]]
+) -> tuple[array[float], array[float]]:
+    """Where the samples of a series go."""
+    match = _SERIES.fullmatch(head)
+    if match is None:
+        raise ValueError("not a sample with a timestamp")
+    if len(found) >= MOST_SERIES:
+        raise ValueError(f"more than {MOST_SERIES} series")
+    return found.setdefault((match["name"], match["labels"] or ""), (array("d"), array("d")))
 
 
 def _labels(text: str) -> Labels:
@@ -243,7 +291,10 @@ def _labels(text: str) -> Labels:
     while position < len(text):
         match = _LABEL.match(text, position)
         if match is None:
-            raise ValueError(f"bad labels: {text[position : position + 40]!r}")
+            raise ValueError(f"bad labels: {quoted(text[position : position + 40])}")
         pairs.append((match["name"], re.sub(r"\\(.)", lambda m: {"n": "\n"}.get(m[1], m[1]), match["value"])))
         position = match.end()
+    names = {name for name, _ in pairs}
+    if len(names) < len(pairs) or "__name__" in names:
+        raise ValueError(f"bad labels: one is given twice in {quoted(text)}")
     return tuple(sorted(pairs))

@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import math
-import shutil
-import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,8 +13,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dashgen import staging
 from dashgen.errors import UserError
+from dashgen.plain import line
 from dashgen.recordings.format import (
+    MOST_SAMPLES,
+    MOST_SCRAPES,
     SAMPLES,
     STORY,
     Labels,
@@ -31,9 +33,7 @@ Progress = Callable[[int, int], None]
 """Called with the bytes done and the bytes in total."""
 
 SCRAPE_INTERVAL = 15  # seconds, a usual node_exporter scrape interval
-EARLIEST, LATEST = 1420070400.0, 4102444800.0  # 2015 and 2100: a time stamp outside is damaged; NCCL 2 came later
 LONGEST_HOLD = 86400.0  # seconds that an unchanged file is held: one damaged time stamp must not fill the disk
-MOST_SCRAPES = 1_000_000  # half a year at 15 s: a longer span is a mistake in the time stamps
 JOB = "import"  # the `job` label of imported series
 EXPORTER_PORT = 9100  # node_exporter's default port, in the `instance` label
 TEXTFILE_DIRECTORY = "/var/lib/node_exporter/nccl_inspector"  # the directory that Inspector's README gives
@@ -42,6 +42,10 @@ MTIME = "node_textfile_mtime_seconds"
 
 class Damaged(Exception):
     """A record that cannot be used; the text is the reason that the report counts. Never leaves an importer."""
+
+
+class TooMuch(Exception):
+    """More than a recording may hold; the text says of what, and the remedy."""
 
 
 def printable(text: object, longest: int) -> bool:
@@ -99,10 +103,11 @@ class Scrapes:
         start, stop = math.ceil(first / interval), max(math.ceil(first / interval), math.floor(last / interval))
         if stop - start > MOST_SCRAPES:
             days = (last - first) / 86400
-            raise UserError(f"the time stamps span {days:.0f} days; import the files of one job at a time")
+            raise TooMuch(f"the time stamps span {days:.0f} days; import the files of one job at a time")
         self.interval = interval
         self.times: NDArray[np.float64] = np.arange(start, stop + 1, dtype=np.float64) * interval
         self._parts: dict[tuple[str, Labels], list[tuple[NDArray[np.float64], NDArray[np.float64]]]] = {}
+        self._samples = 0
 
     def held(self, written: NDArray[np.float64], until: NDArray[np.float64]) -> NDArray[np.intp]:
         """For each scrape the index of the dump that the file held, or -1; ``written`` rises, ``until`` excludes."""
@@ -115,6 +120,9 @@ class Scrapes:
         seen = values[np.maximum(held, 0)]
         there = (held >= 0) & ~np.isnan(seen)
         if there.any():
+            self._samples += int(there.sum())
+            if self._samples > MOST_SAMPLES:
+                raise TooMuch(f"more than {MOST_SAMPLES} samples; import the files of one job, or of fewer GPUs")
             self._parts.setdefault((name, labels), []).append((self.times[there], seen[there]))
 
     def series(self) -> list[Series]:
@@ -152,7 +160,8 @@ def imported(scrapes: Scrapes, story: str, made_by: str) -> tuple[Recording, lis
         format=1,
         story=story,
         source="imported",
-        made_by=made_by,
+        # A path that is not UTF-8 can be read, but not be written down.
+        made_by=made_by.encode("utf-8", "backslashreplace").decode(),
         start=datetime.fromtimestamp(first, UTC),
         end=datetime.fromtimestamp(max(last, first + scrapes.interval), UTC),
         scrape_interval=scrapes.interval,
@@ -165,33 +174,36 @@ def sorted_labels(labels: Mapping[str, str]) -> Labels:
     return tuple(sorted((name, value) for name, value in labels.items() if value))
 
 
-def save(folder: Path, recording: Recording, series: list[Series]) -> None:
-    """Write a recording atomically, over an older recording if there is one, and never over anything else."""
+def save(folder: Path, recording: Recording, series: Sequence[Series]) -> None:
+    """Write a recording, which takes the place of an older one at once, and never of anything else.
+
+    Raises UserError.
+    """
     check_writable(folder)
     target = folder.absolute()
-    work = target.parent / f".{target.name}.{uuid.uuid4().hex}"
     try:
-        work.mkdir(parents=True)
-        write_story(work, recording)
-        write_samples(work, series)
-        if target.exists():
-            old = work.with_name(work.name + ".old")
-            target.rename(old)
-            work.rename(target)
-            shutil.rmtree(old)
-        else:
-            work.rename(target)
+        staging.sweep(target)
+        with staging.folder(target) as made:
+            write_story(made, recording)
+            write_samples(made, series)
     except OSError as error:
-        raise UserError(f"{folder}: cannot write the recording: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+        raise UserError(f"{folder}: cannot write the recording: {error.strerror or error}; choose --output") from error
 
 
 def check_writable(folder: Path) -> None:
     """Raise UserError when ``folder`` exists and holds something else than a recording."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise UserError(f"{folder}: is not a folder; choose another --output")
+    try:
+        _check_recording(folder)
+    except OSError as error:
+        raise UserError(f"{folder}: {error.strerror}; choose another --output") from error
+
+
+def _check_recording(folder: Path) -> None:
     if folder.is_dir():
         foreign = sorted({each.name for each in folder.iterdir()} - {STORY, SAMPLES})
         if foreign:
-            raise UserError(f"{folder}: holds {foreign[0]}, so it is not a recording; choose another --output")
+            raise UserError(
+                f"{folder}: holds {line(foreign[0], 60)}, so it is not a recording; choose another --output"
+            )

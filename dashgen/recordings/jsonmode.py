@@ -24,17 +24,17 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from dashgen.errors import UserError
-from dashgen.recordings.format import Recording, Series
+from dashgen.reading import opened
+from dashgen.recordings.format import EARLIEST, LATEST, Recording, Series
 from dashgen.recordings.importing import (
-    EARLIEST,
-    LATEST,
     SCRAPE_INTERVAL,
     Damaged,
     ImportReport,
     Progress,
+    TooMuch,
     imported,
     printable,
 )
@@ -49,10 +49,11 @@ from dashgen.recordings.inspector import (
     busbw_gbs,
     message_size_lower_bound,
 )
-from dashgen.recordings.windows import Communicator, Process, scraped
+from dashgen.recordings.windows import Budget, Communicator, Process, scraped
 
 SUFFIXES = (".log", ".jsonl", ".json")
 LONGEST_LINE = 8 << 20  # bytes; verbose records have two entries per channel, so real lines are some 20 kB
+MOST_USELESS = 1_000_000  # empty or damaged lines of a file beyond those of use: what is packed well may hold 10⁹
 BLOCK = 1 << 20  # bytes read at a time
 MOST_SHAPES = 8192  # distinct (operation, algorithm, protocol, size) remembered per communicator: a cache only
 MOST_GBS = 1e18  # a size that wrapped to 2^64 bytes in 1 µs gives 3.7e16
@@ -83,16 +84,23 @@ def import_json(
         raise UserError(f"job id {job_id!r}: not usable as a label; give the scheduler's id")
     report = ImportReport()
     processes: Processes = {}
+    budget = Budget()
     done, total = 0, sum(file.stat().st_size for file in files)
     for file in files:
         report.files += 1
-        reader = _Reader(job_id or _job_of(file), dump_interval, processes, report)
-        for position in _feed(file, reader, report):
-            if progress:
-                progress(done + position, total)
+        reader = _Reader(job_id or _job_of(file), dump_interval, processes, report, budget)
+        try:
+            for position in _feed(file, reader, report):
+                if progress:
+                    progress(done + position, total)
+            reader.finish()
+        except TooMuch as error:
+            raise UserError(f"{file}: {error}") from error
         done += file.stat().st_size
-        reader.finish()
-    return *_recording(path, processes, scrape_interval, dump_interval, report), report
+    try:
+        return *_recording(path, processes, scrape_interval, dump_interval, report), report
+    except TooMuch as error:
+        raise UserError(f"{path}: {error}") from error
 
 
 def _files(path: Path) -> Iterator[Path]:
@@ -139,18 +147,19 @@ def _recording(
 def _feed(file: Path, reader: _Reader, report: ImportReport) -> Iterator[int]:
     """Give the lines of a file to the reader, and say how many bytes of the file are done."""
     try:
-        with file.open("rb") as raw:
-            stream: io.BufferedIOBase = gzip.GzipFile(fileobj=raw) if file.suffix == ".gz" else raw
+        with opened(file, "make it readable, or take it away") as raw:
+            stream: io.BufferedIOBase | BinaryIO = gzip.GzipFile(fileobj=raw) if file.suffix == ".gz" else raw
             for lines in _lines(stream):
                 reader.read(lines)
+                if reader.useless > MOST_USELESS:
+                    report.skipped["file holds hardly anything else from here on"] += 1
+                    return
                 yield raw.tell()
     except (EOFError, zlib.error, gzip.BadGzipFile):
         report.skipped["compressed file is damaged from here on"] += 1
-    except OSError as error:
-        raise UserError(f"{file}: cannot be read: {error.strerror or error}") from error
 
 
-def _lines(stream: io.BufferedIOBase) -> Iterator[Iterable[str | None]]:
+def _lines(stream: io.BufferedIOBase | BinaryIO) -> Iterator[Iterable[str | None]]:
     """The lines of a file, a block at a time; None stands for one that is too long or not UTF-8."""
     rest, overlong = b"", False
     while block := stream.read(BLOCK):
@@ -184,16 +193,18 @@ def _decoded_line(line: bytes) -> str | None:
 class _Reader:
     """Reads the lines of one file; the context of a ``dump_stats`` line never leaves its file."""
 
-    def __init__(self, job: str, interval: float, processes: Processes, report: ImportReport) -> None:
+    def __init__(self, job: str, interval: float, processes: Processes, report: ImportReport, budget: Budget) -> None:
         self._job, self._interval, self._processes, self._report = job, interval, processes, report
+        self._budget = budget
         self._open: dict[tuple[object, object], Process] = {}
         self._context: dict[str, Any] | None = None
         self._left: Counter[str] = Counter()
+        self.useless = 0  # empty and damaged lines, less those of use
 
     def read(self, lines: Iterable[str | None]) -> None:
         """Use the records of some lines; nothing that a line holds stops it."""
         skipped, filtered = self._report.skipped, self._report.filtered
-        records = used = 0
+        records = used = fit = empty = 0
         decode = json.JSONDecoder().raw_decode
         for line in lines:
             if line is None:
@@ -203,6 +214,7 @@ class _Reader:
                 continue
             line = line.strip()
             if not line:
+                empty += 1
                 continue
             records += 1
             try:
@@ -220,10 +232,12 @@ class _Reader:
             except (TypeError, AttributeError, KeyError):
                 skipped["not the shape of an Inspector record"] += 1
             else:
+                fit += 1
                 if reason:
                     filtered[reason] += 1
                 else:
                     used += 1
+        self.useless += empty + records - 2 * fit
         self._report.records += records
         self._report.used += used
 
@@ -312,8 +326,10 @@ class _Reader:
         if known is None:
             if not isinstance(node, str) or not printable(node, 255) or type(pid) is not int or pid < 0:
                 raise Damaged("metadata without a usable hostname and pid")
-            fresh = Process(self._job, node, pid, self._interval)
-            known = self._open[node, pid] = self._processes.setdefault((self._job, node, pid), fresh)
+            key = (self._job, node, pid)
+            if key not in self._processes:
+                self._processes[key] = Process(*key, self._interval, self._budget)
+            known = self._open[node, pid] = self._processes[key]
         return known
 
 

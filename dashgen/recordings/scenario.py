@@ -12,25 +12,30 @@ from datetime import UTC
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from dashgen.errors import UserError, one_line
+from dashgen.checking import checked
+from dashgen.errors import UserError
 from dashgen.model import Sensitivity
-from dashgen.recordings.format import Expected, Fault, Moment
+from dashgen.plain import line, listed, quoted
+from dashgen.reading import parse_yaml, read_text
+from dashgen.recordings.format import MOST_SCRAPES, MOST_STORY_BYTES, Expected, Fault, Moment
 
 LIBRARY = Path(__file__).parent / "scenarios"
 
 TRANSFER_NOISE = 0.025
 """Sigma of the log of a transfer's time; ByteDance-Seed/StragglerAnalysis traces show 0.6 to 4.3 % step to step."""
 
-_DURATION = re.compile(r"(?=\d)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
+MOST_WORK = 4_000_000
+"""Steps of GPUs, or dumps where these are more; each takes some 700 bytes while it is simulated."""
+
+_DURATION = re.compile(r"(?=\d)(?:(\d{1,6})h)?(?:(\d{1,7})m)?(?:(\d{1,9}(?:\.\d{1,9})?)s)?", re.ASCII)
 
 
 def _seconds(value: Any) -> float:
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        raise ValueError(f"{value!r} is not a duration, write for example 90s, 30m or 1h5m30s")
+        raise ValueError(f"{quoted(value)} is not a duration, write for example 90s, 30m or 1h5m30s")
     hours, minutes, seconds = match.groups()
     return int(hours or 0) * 3600.0 + int(minutes or 0) * 60 + float(seconds or 0)
 
@@ -45,7 +50,7 @@ Collective = Literal["AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Re
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Traffic(_Strict):
@@ -58,11 +63,11 @@ class Traffic(_Strict):
 
     group: Group
     operation: Collective | Literal["Send", "Recv"]
-    size: int = Field(ge=8192, description="bytes; Inspector does not track smaller operations by default")
+    size: int = Field(ge=8192, le=2**50, description="bytes; Inspector does not track smaller operations by default")
     algorithm: str = Field("RING_SIMPLE", pattern=r"^[A-Z_]+_(LL|LL128|SIMPLE)$")
     share: float = Field(gt=0, lt=1)
     exposed: float = Field(1.0, ge=0, le=1)
-    every: int = Field(1, ge=1)
+    every: int = Field(1, ge=1, le=10**6)
     noise: float | None = Field(None, ge=0, le=1, description="sigma of the log of its time, the job's when unset")
 
 
@@ -73,11 +78,11 @@ class Job(_Strict):
     parallel size follows from the number of GPUs. ``to`` with ``ends: killed`` leaves the files behind.
     """
 
-    id: str
+    id: str = Field(min_length=1, max_length=200)
     preset: Literal["fsdp", "cp-fsdp", "tp-fsdp", "tp-dp", "tp-pp-dp"]
-    nodes: int = Field(gt=0)
+    nodes: int = Field(gt=0, le=100_000)
     gpus_per_node: int = Field(8, gt=0, le=16)
-    first_node: int = Field(1, ge=1)
+    first_node: int = Field(1, ge=1, le=100_000)
     tp: int = Field(1, ge=1)
     cp: int = Field(1, ge=1)
     pp: int = Field(1, ge=1)
@@ -416,9 +421,9 @@ class Scenario(_Strict):
     story: str = Field(min_length=1)
     start: Moment
     lasts: Duration
-    scrape_interval: int = Field(15, gt=0)
-    dump_interval: int = Field(30, gt=0)
-    seed: int = Field(1, ge=0)
+    scrape_interval: int = Field(15, gt=0, le=3600)
+    dump_interval: int = Field(30, gt=0, le=3600)
+    seed: int = Field(1, ge=0, lt=2**63)
     flavour: Literal["nvidia", "rccl"] = "nvidia"
     cluster: str = Field("unknown", description="RCCL only")
     node_prefix: str = "node"
@@ -451,6 +456,12 @@ class Scenario(_Strict):
     def _consistent(self) -> Scenario:
         if self.start.astimezone(UTC).timestamp() % self.scrape_interval:
             raise ValueError("start is not a multiple of scrape_interval since the epoch")
+        if not 0 < self.lasts <= MOST_SCRAPES * self.scrape_interval:
+            raise ValueError(f"lasts is nothing, or more than {MOST_SCRAPES} scrapes")
+        for job in self.jobs:
+            work = job.nodes * job.gpus_per_node * self.lasts / max(min(job.step, self.dump_interval), 0.001)
+            if work > MOST_WORK:
+                raise ValueError(f"jobs: {line(job.id, 60)}: more than {MOST_WORK} steps of GPUs; simulate less of it")
         ids = {job.id for job in self.jobs}
         for place, event in enumerate(self.events):
             where = f"events.{place} ({event.kind})"
@@ -475,18 +486,15 @@ def load_scenario(path: Path) -> Scenario:
 
     Raises UserError when the file is missing, is not YAML, or says something that cannot be.
     """
+    text = read_text(path, MOST_STORY_BYTES, "name a scenario file, or a scenario that comes with dashgen")
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"{path}: not readable as a scenario: {one_line(error)}") from error
+        data = parse_yaml(text)
+    except ValueError as error:
+        raise UserError(f"{path}: not readable as a scenario: {line(str(error), 200)}; correct it") from error
     if not isinstance(data, dict):
         raise UserError(f"{path}: a scenario is a mapping, for example one that starts with 'story:'")
-    try:
-        return Scenario.model_validate({"name": path.stem, **data})
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"]) or "(top level)"
-        raise UserError(f"{path}: {key}: {one_line(first['msg'])}; correct this key") from error
+    known = "dashgen/recordings/scenario.py tells the keys"
+    return checked(Scenario, {"name": line(path.stem, 60), **data}, str(path), known)
 
 
 def scenario_names() -> tuple[str, ...]:
@@ -500,5 +508,5 @@ def scenario_path(name: str) -> Path:
     Raises UserError with the known names when there is none of that name.
     """
     if name not in scenario_names():
-        raise UserError(f"{name}: no built-in scenario; there are {', '.join(scenario_names())}")
+        raise UserError(f"{line(name, 60)}: no built-in scenario; there are {listed(scenario_names(), name)}")
     return LIBRARY / f"{name}.yaml"

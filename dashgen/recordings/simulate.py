@@ -7,8 +7,6 @@ in lifecycle.py, what Inspector writes in dumps.py, and what a scraper finds in 
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from itertools import pairwise
@@ -16,7 +14,8 @@ from pathlib import Path
 
 from dashgen.errors import UserError
 from dashgen.recordings.dumps import Run, run_job
-from dashgen.recordings.format import Fault, Recording, Series, selector, write_samples, write_story
+from dashgen.recordings.format import Fault, Recording, Series, selector
+from dashgen.recordings.importing import save
 from dashgen.recordings.physics import unit_effect
 from dashgen.recordings.scenario import (
     DeadRank,
@@ -78,15 +77,7 @@ def make_recording(scenario: Path, folder: Path, seed: int | None = None) -> Rec
     Raises UserError when the scenario is bad.
     """
     recording, series = simulate(load_scenario(scenario), seed)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as staging:
-        made = Path(staging) / "new"
-        made.mkdir()
-        write_story(made, recording)
-        write_samples(made, series)
-        if folder.exists():
-            shutil.move(folder, Path(staging) / "old")
-        made.rename(folder)
+    save(folder, recording, series)
     return recording
 
 

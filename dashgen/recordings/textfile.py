@@ -24,11 +24,10 @@ from numpy.typing import NDArray
 from prometheus_client.parser import text_string_to_metric_families
 
 from dashgen.errors import UserError
-from dashgen.recordings.format import Labels, Recording, Series
+from dashgen.reading import opened
+from dashgen.recordings.format import EARLIEST, LATEST, Labels, Recording, Series
 from dashgen.recordings.importing import (
-    EARLIEST,
     JOB,
-    LATEST,
     LONGEST_HOLD,
     MTIME,
     SCRAPE_INTERVAL,
@@ -36,6 +35,7 @@ from dashgen.recordings.importing import (
     ImportReport,
     Progress,
     Scrapes,
+    TooMuch,
     imported,
     instance_of,
     mtime_labels,
@@ -44,7 +44,8 @@ from dashgen.recordings.importing import (
 )
 from dashgen.recordings.inspector import DUMP_INTERVAL, UNKNOWN
 
-LARGEST_FILE = 64 << 20  # bytes; Inspector writes some kB per communicator
+LARGEST_FILE = 4 << 20  # bytes; Inspector writes some kB per communicator
+MOST_SERIES = 150_000  # of all files together; they take some 300 MB while they are read
 _RESERVED = ("instance", "job")  # labels that the scrape sets; Prometheus prefixes a file's own with exported_
 _OLD_LABELS = ("comm_id", "coll_sn")  # only NCCL 2.29's format, one operation per communicator, has them
 
@@ -91,7 +92,7 @@ def import_textfile(
     histories: dict[tuple[tuple[str, ...], str], _History] = {}
     following = _following(copies)
     done, total = 0, sum(one.path.stat().st_size for one in copies)
-    text = ""
+    text, series = "", 0
     for one in copies:
         history = histories.get((one.where, one.name))
         if history is None:
@@ -100,11 +101,18 @@ def import_textfile(
         elif one.time == history.written[-1]:
             report.skipped["two copies of one file at one time"] += 1
             continue
+        before = len(history.columns)
         text = _take(one, history, following, text, report)
+        series += len(history.columns) - before
+        if series > MOST_SERIES:
+            raise UserError(f"{path}: more than {MOST_SERIES} series; import the files of one job at a time")
         done += one.path.stat().st_size
         if progress:
             progress(done, total)
-    return *_recording(path, histories, scrape_interval, report), report
+    try:
+        return *_recording(path, histories, scrape_interval, report), report
+    except TooMuch as error:
+        raise UserError(f"{path}: {error}") from error
 
 
 def _copies(path: Path) -> Iterator[_Copy]:
@@ -188,13 +196,13 @@ def _take(
 
 def _read(file: Path) -> str:
     try:
-        if file.stat().st_size > LARGEST_FILE:
+        with opened(file, "make it readable, or take it away") as copy:
+            data = copy.read(LARGEST_FILE + 1)
+        if len(data) > LARGEST_FILE:
             raise Damaged("file is too large for a textfile")
-        text = file.read_bytes().decode()
+        text = data.decode()
     except UnicodeDecodeError as error:
         raise Damaged("file is not UTF-8") from error
-    except OSError as error:
-        raise UserError(f"{file}: cannot be read: {error.strerror or error}") from error
     if text and not text.endswith("\n"):
         raise Damaged("file is torn: its last line is not complete")
     return text
@@ -229,7 +237,7 @@ def _samples(file: Path, text: str, report: ImportReport) -> dict[Key, float]:
                 else:
                     found[key] = value
                     used += 1
-    except (ValueError, IndexError, KeyError) as error:
+    except (ValueError, IndexError, KeyError, OverflowError) as error:
         raise Damaged("file is torn or not in Prometheus text format") from error
     report.used += used
     return found

@@ -23,6 +23,7 @@ from dashgen.recordings.importing import (
     MTIME,
     Damaged,
     Scrapes,
+    TooMuch,
     instance_of,
     mtime_labels,
     printable,
@@ -81,11 +82,33 @@ class _Gpu:
     columns: dict[Bucket, _Column] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class Budget:
+    """How much memory all processes of an import may still take, in units of some 16 bytes.
+
+    Files that are packed well can hold millions of processes, communicators and buckets that never were.
+    """
+
+    left: int = 20_000_000
+
+    def take(self, units: int) -> None:
+        """Use some, or give it back. Raises TooMuch."""
+        self.left -= units
+        if self.left < 0:
+            raise TooMuch("more processes, communicators and buckets than fit; import the files of one job at a time")
+
+
+_PROCESS, _GPU, _COMMUNICATOR, _COLUMN, _VALUE = 100, 30, 120, 40, 2
+
+
 class Process:
     """One process: its clock, the communicators of the open window, and the finished dumps of each of its GPUs."""
 
-    def __init__(self, job: str, node: str, pid: int, interval: float) -> None:
+    def __init__(self, job: str, node: str, pid: int, interval: float, budget: Budget | None = None) -> None:
+        """Raises TooMuch, as ``add`` and ``close`` do, when the budget is spent."""
         self.job, self.node, self.pid, self.interval = job, node, pid, interval
+        self._budget = budget or Budget()
+        self._budget.take(_PROCESS)
         self.gpus: dict[int, _Gpu] = {}
         self.largest: tuple[int, str, int] = (0, "", 0)  # ranks, id and own rank of the largest communicator
         self.disowned = 0  # operations that were added, but whose time stamp turned out to be wrong
@@ -131,7 +154,11 @@ class Process:
             self._opened = now
         self._latest = max(now, self._latest) if self._agreed else now
         self._agreed += 1
-        self._communicators.setdefault(communicator.header, communicator).rings[p2p].append(entry)
+        known = self._communicators.get(communicator.header)
+        if known is None:
+            self._budget.take(_COMMUNICATOR)
+            known = self._communicators[communicator.header] = communicator
+        known.rings[p2p].append(entry)
 
     def _disown(self) -> None:
         for one in self._communicators.values():
@@ -157,10 +184,14 @@ class Process:
         for one in busy.values():
             by_gpu.setdefault(self._local_ranks[one.id].index(one.rank), []).extend(one.rings)
         for number, rings in by_gpu.items():
-            self._dump(self.gpus.setdefault(number, _Gpu()), rings)
+            if number not in self.gpus:
+                self._budget.take(_GPU)
+                self.gpus[number] = _Gpu()
+            self._dump(self.gpus[number], rings)
         for one in busy.values():
             one.rings[0].clear()
             one.rings[1].clear()
+        self._budget.take(_COMMUNICATOR * (len(busy) - len(self._communicators)))
         self._communicators = busy
         self._opened = -math.inf
 
@@ -169,6 +200,7 @@ class Process:
         gpu.written.append(self._latest)
         for bucket, (busbw, exec_us) in drain(rings).items():
             column = gpu.columns.get(bucket)
+            self._budget.take(_VALUE if column is not None else _COLUMN)
             if column is None:
                 column = gpu.columns[bucket] = _Column()
             column.dumps.append(number)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dashgen.config import Site
 from dashgen.grafana import text
 from dashgen.model import Bundle
+from dashgen.targets.packs import unexpanded
 from dashgen.targets.rulefile import commented, rule_file, to_yaml
 
 # What this target writes to; everything generated below is dashgen's to overwrite and remove.
@@ -48,7 +49,7 @@ def _provider(bundle: Bundle, site: Site) -> dict[str, object]:
                 "name": "dashgen",
                 "orgId": 1,
                 "type": "file",
-                "folder": bundle.folder,
+                "folder": unexpanded(bundle.folder),
                 "disableDeletion": False,
                 "updateIntervalSeconds": 30,
                 "allowUiUpdates": False,

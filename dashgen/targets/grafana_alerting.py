@@ -10,7 +10,7 @@ from __future__ import annotations
 from dashgen.config import Site
 from dashgen.model import Bundle
 from dashgen.targets import grafana_rules
-from dashgen.targets.packs import Pack, header
+from dashgen.targets.packs import Pack, header, unexpanded
 from dashgen.targets.rulefile import commented, to_yaml
 
 _RECORDING = "Only where no Prometheus records them; needs [recording_rules] enabled = true in grafana.ini."
@@ -24,8 +24,8 @@ def document(pack: Pack, bundle: Bundle, site: Site) -> str:
         "groups": [
             {
                 "orgId": wanted.org_id,
-                "name": group.name,
-                "folder": bundle.folder,
+                "name": unexpanded(group.name),
+                "folder": unexpanded(bundle.folder),
                 "interval": f"{grafana_rules.interval(group)}s",
                 "rules": grafana_rules.rules(group, bundle, site),
             }

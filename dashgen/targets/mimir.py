@@ -18,5 +18,5 @@ def document(pack: Pack, bundle: Bundle, site: Site) -> str:
     largest = max((len(group.rules) for group in pack.groups), default=0)
     note = f"Its largest group needs ruler_max_rules_per_rule_group: {largest}; the default is {RULES_PER_GROUP}."
     namespace = f"{wanted.namespace}-{pack.name.removeprefix('nccl-')}"
-    data = {"namespace": namespace, "groups": groups(pack, wanted.group)}
+    data = {"namespace": namespace, "groups": groups(pack, wanted.group.data())}
     return commented(header(pack, [note] if largest > RULES_PER_GROUP else [])) + to_yaml(data)

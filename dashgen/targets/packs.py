@@ -74,3 +74,8 @@ def header(pack: Pack, more: Iterable[str] = ()) -> str:
 def seconds(duration: str) -> float:
     """A Prometheus duration as a number; none is zero."""
     return sum(float(count) * _SECONDS[unit] for count, unit in re.findall(r"(\d+)(ms|[smhdwy])", duration))
+
+
+def unexpanded(text: str) -> str:
+    """A text for Grafana's provisioning files, which fill in ``$NAME`` (grafana pkg/services/provisioning/values)."""
+    return text.replace("$", "$$")

@@ -11,4 +11,4 @@ from dashgen.targets.rulefile import commented, to_yaml
 
 def document(pack: Pack, bundle: Bundle, site: Site) -> str:
     """One rule file."""
-    return commented(header(pack)) + to_yaml({"groups": groups(pack, site.targets.prometheus.group)})
+    return commented(header(pack)) + to_yaml({"groups": groups(pack, site.targets.prometheus.group.data())})

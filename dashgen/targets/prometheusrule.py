@@ -16,7 +16,7 @@ def document(pack: Pack, bundle: Bundle, site: Site) -> str:
         site,
         ("monitoring.coreos.com/v1", "PrometheusRule"),
         pack.name,
-        {"spec": {"groups": groups(pack, wanted.group)}},
+        {"spec": {"groups": groups(pack, wanted.group.data())}},
         labels=wanted.labels,
         about=pack.about,
     )

@@ -11,4 +11,4 @@ from dashgen.targets.rulefile import commented, to_yaml
 
 def document(pack: Pack, bundle: Bundle, site: Site) -> str:
     """One rule file; promtool reads it with --ignore-unknown-fields."""
-    return commented(header(pack)) + to_yaml({"groups": groups(pack, site.targets.thanos.group)})
+    return commented(header(pack)) + to_yaml({"groups": groups(pack, site.targets.thanos.group.data())})

@@ -20,4 +20,4 @@ def document(pack: Pack, bundle: Bundle, site: Site) -> str:
     wanted = site.targets.vmalert
     loadable = pack if wanted.keep_firing_for else without_hysteresis(pack)
     notes = [_LEFT_OUT] if loadable != pack else []
-    return commented(header(pack, notes)) + to_yaml({"groups": groups(loadable, wanted.group)})
+    return commented(header(pack, notes)) + to_yaml({"groups": groups(loadable, wanted.group.data())})

@@ -17,7 +17,7 @@ def document(pack: Pack, bundle: Bundle, site: Site) -> str:
         site,
         ("operator.victoriametrics.com/v1beta1", "VMRule"),
         pack.name,
-        {"spec": {"groups": groups(loadable, wanted.group)}},
+        {"spec": {"groups": groups(loadable, wanted.group.data())}},
         labels=wanted.labels,
         about=pack.about,
     )

@@ -11,8 +11,10 @@ from typing import Any
 import yaml
 
 from dashgen import build, config
-from dashgen.errors import UserError, one_line
+from dashgen.errors import UserError
 from dashgen.model import Sensitivity
+from dashgen.plain import line
+from dashgen.reading import parse_yaml, read_text
 from dashgen.targets.rulefile import rule_file, to_yaml
 from dashgen.trials.judge import rule_files
 
@@ -90,11 +92,11 @@ def apart(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def _read(path: Path) -> tuple[str, list[Any]]:
+    text = read_text(path, remedy="name a folder of rule files with --rules")
     try:
-        text = path.read_text(encoding="utf-8")
-        data = yaml.load(text, _Loader)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"{path}: not readable as a rule file: {one_line(error)}") from error
+        data = parse_yaml(text)
+    except ValueError as error:
+        raise UserError(f"{path}: not readable as a rule file: {line(str(error), 200)}; correct it") from error
     groups = data.get("groups") if isinstance(data, dict) else None
     if groups is not None and not isinstance(groups, list):
         raise UserError(f"{path}: groups: not a list; write it as Prometheus' documentation of rules does")

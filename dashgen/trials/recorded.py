@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,6 +20,7 @@ from dashgen.recordings.format import Recording, Series, read_samples, read_stor
 from dashgen.trials.judge import SIGNALS, Case, Job, Verdict, verdict
 from dashgen.trials.packs import Packs, apart
 from dashgen.trials.spans import Span
+from dashgen.workers import pool
 
 GHOST = 7200.0
 """Seconds after a job's last sample from which on nothing of it may be left."""
@@ -85,13 +84,8 @@ def judge_all(
     judge = partial(judge_one, packs=packs, using=using)
     if number <= 1:
         return list(_told(map(judge, recordings), step))
-    # Forking a process in which threads may run is not safe.
-    with ProcessPoolExecutor(number, mp_context=multiprocessing.get_context("spawn")) as pool:
-        try:
-            return list(_told(pool.map(judge, recordings), step))
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+    with pool(number) as made:
+        return list(_told(made.map(judge, recordings), step))
 
 
 def _told(found: Iterable[Judged], step: Callable[[str], None]) -> Iterator[Judged]:

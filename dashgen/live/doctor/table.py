@@ -9,10 +9,10 @@ from typing import Any
 
 import yaml
 
-from dashgen.errors import printable
 from dashgen.findings import Finding
 from dashgen.live.doctor import boards, rules, sources, telemetry
 from dashgen.live.doctor.probe import Diagnosis, Probe
+from dashgen.plain import visible
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,8 @@ class Told:
     @property
     def finding(self) -> Finding:
         """As every report of dashgen has it."""
-        message = f"{printable(self.diagnosis.message)}; cure: {self.condition.cure}"
-        return Finding(self.condition.name, printable(self.diagnosis.where), message)
+        message = f"{visible(self.diagnosis.message)}; cure: {self.condition.cure}"
+        return Finding(self.condition.name, visible(self.diagnosis.where), message)
 
 
 def examine(probe: Probe, step: Callable[[str], None] = lambda name: None) -> list[Told]:

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes beside each other that end together, with everything that they have started."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+
+@contextmanager
+def pool(count: int) -> Iterator[ProcessPoolExecutor]:
+    """A pool of ``count`` processes. Whatever ends the block early, an interrupt for one, ends them at once."""
+    # A fresh interpreter: the caller may have threads, a progress bar for one, and those do not survive a fork.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(count, mp_context=context, initializer=_obedient) as made:
+        try:
+            yield made
+        except BaseException:
+            made.shutdown(wait=False, cancel_futures=True)
+            for child in multiprocessing.active_children():
+                child.terminate()
+            raise
+
+
+def _obedient() -> None:
+    """An interrupt of the terminal reaches every process; only the first one answers, and tells the others to end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _leave)
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    # As an exception, so that servers are stopped and scratch folders removed on the way out.
+    sys.exit(128 + number)

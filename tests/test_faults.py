@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever ends a process, and whatever stands in its way: old or new is there, whole, and the next run finishes.
+
+Processes are killed at every moment at which they touch the file system, and at random ones: a few by default, 200
+with DASHGEN_FULL=1.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command import Done, dashgen, environment, tree
+from processes import tool
+
+from dashgen import output
+from dashgen.errors import UserError
+from dashgen.recordings.format import SAMPLES, STORY, Recording, Series
+from dashgen.recordings.importing import save
+
+KILLS = 200 if os.environ.get("DASHGEN_FULL") else 8
+SEED = int(os.environ.get("DASHGEN_SEED", str(random.SystemRandom().randrange(1 << 32))))
+PATIENCE = 120.0  # seconds
+OWNED = ("rules", "dashboards")
+RECORDING = Path(__file__).parent / "recordings" / "warm-up"
+
+OLD = {"rules/a.yaml": "a: 1\n", "rules/gone/b.yaml": "b: 1\n", "dashboards/c.json": "{}\n"}
+NEW = {"rules/a.yaml": "a: 2\n", "rules/new/d.yaml": "d: 1\n", "dashboards/c.json": "{}\n"}
+
+TOUCHES = ("open", "os.", "shutil.", "tempfile.")
+
+
+def killed(action: Callable[[], object], moment: int) -> bool:
+    """Run an action in a process that is killed when it touches the file system for the n-th time."""
+    child = os.fork()
+    if child == 0:
+        left = [moment]
+
+        def hook(event: str, arguments: object) -> None:
+            if event.startswith(TOUCHES):
+                left[0] -= 1
+                if left[0] == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(hook)
+        try:
+            action()
+        finally:
+            os._exit(0)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
+def whole(found: Mapping[str, bytes], *states: Mapping[str, bytes]) -> None:
+    """Every file is as it is in one of the states."""
+    for path, content in found.items():
+        assert path.endswith("/") or any(content == state.get(path) for state in states), path
+
+
+@pytest.mark.parametrize("first", [{}, OLD], ids=["the first build", "a further build"])
+def test_a_build_that_is_killed_at_any_moment_is_finished_by_the_next(tmp_path: Path, first: dict[str, str]) -> None:
+    wanted = tmp_path / "wanted"
+    output.write(wanted, NEW, OWNED)
+    (wanted / "rules/own.md").write_text("ours\n")
+    moment, ended = 0, False
+    while not ended:
+        moment += 1
+        root = tmp_path / str(moment)
+        root.mkdir()
+        if first:
+            output.write(root, first, OWNED)
+        (root / "rules").mkdir(exist_ok=True)
+        (root / "rules/own.md").write_text("ours\n")
+        before = tree(root)
+        ended = not killed(lambda root=root: output.write(root, NEW, OWNED), moment)  # type: ignore[misc]
+        after = {path: text for path, text in tree(root).items() if ".dashgen-" not in path}
+        after.pop(output.MANIFEST, None)
+        whole(after, before, tree(wanted))
+        output.write(root, NEW, OWNED)
+        assert tree(root) == tree(wanted)
+    assert moment > 30
+
+
+def test_a_named_file_is_old_or_new_when_its_writer_is_killed_at_any_moment(tmp_path: Path) -> None:
+    path = tmp_path / "dashgen.yaml"
+    moment, ended = 0, False
+    while not ended:
+        moment += 1
+        path.write_text("old\n")
+        ended = not killed(lambda: output.write_file(path, "new\n"), moment)
+        assert path.read_text() in ("old\n", "new\n")
+        output.write_file(path, "new\n")
+        assert tree(tmp_path) == {"dashgen.yaml": b"new\n"}
+    assert moment > 5
+
+
+def recording(story: str) -> tuple[Recording, list[Series]]:
+    times = np.arange(1_700_000_000.0, 1_700_000_600.0, 15.0)
+    about = Recording.model_validate(
+        {
+            "format": 1,
+            "story": story,
+            "source": "imported",
+            "made_by": "a test",
+            "start": "2023-11-14T22:13:20Z",
+            "end": "2023-11-14T22:23:20Z",
+            "scrape_interval": 15,
+        }
+    )
+    return about, [Series("up", (("instance", "n"),), times, np.ones(len(times)))]
+
+
+def test_a_recording_is_old_or_new_when_its_writer_is_killed_at_any_moment(tmp_path: Path) -> None:
+    target = tmp_path / "recordings" / "mine"
+    save(target, *recording("new"))
+    new = tree(target)
+    moment, ended = 0, False
+    while not ended:
+        moment += 1
+        save(target, *recording("old"))
+        old = tree(target)
+        ended = not killed(lambda: save(target, *recording("new")), moment)
+        assert tree(target) in (old, new)
+        save(target, *recording("new"))
+        assert tree(target.parent) == {"mine/": b"", **{f"mine/{name}": text for name, text in new.items()}}
+    assert moment > 5
+
+
+def test_commands_that_are_killed_at_random_moments_leave_old_or_new_and_the_next_run_repairs(tmp_path: Path) -> None:
+    print(f"DASHGEN_SEED={SEED}")
+    chance = random.Random(SEED)
+    (tmp_path / "a.yaml").write_text("fabric: xGMI\n")
+    (tmp_path / "b.yaml").write_text("alerts: {NcclGpuLate: {enabled: false}}\n")
+    (tmp_path / "snap" / "1700000000").mkdir(parents=True)
+    (tmp_path / "snap" / "1700000000" / "a.prom").write_text('nccl_bus_bandwidth_gbs{node="n",gpu="GPU0"} 1\n')
+    commands = [
+        (["build", "-c", "a.yaml", "-o", "out"], ["build", "-c", "b.yaml", "-o", "out"]),
+        (["import", "textfile", "snap", "-o", "out"], ["simulate", "bursts", "-o", "out"]),
+        (["rules", "-c", "a.yaml", "-o", "out/file"], ["rules", "-c", "b.yaml", "-o", "out/file"]),
+    ]
+    for number, (first, second) in enumerate(commands):
+        place = tmp_path / str(number)
+        wanted = {}
+        for word, command in (("old", first), ("new", second)):
+            (tmp_path / f"{number}-{word}" / "out").mkdir(parents=True)
+            began = time.monotonic()
+            run(command, tmp_path, f"{number}-{word}")
+            took = time.monotonic() - began
+            wanted[word] = tree(tmp_path / f"{number}-{word}")
+        (place / "out").mkdir(parents=True)
+        run(first, tmp_path, str(number))
+        for _ in range(max(1, KILLS // len(commands) // 2)):
+            for command, word in ((second, "new"), (first, "old")):
+                process = start(command, tmp_path, str(number))
+                try:
+                    process.wait(chance.uniform(0.3, 1.1) * took)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+                found = {path: text for path, text in tree(place).items() if ".dashgen" not in path}
+                whole(found, *wanted.values())
+                run(command, tmp_path, str(number))
+                assert tree(place) == wanted[word]
+
+
+def start(command: list[str], cwd: Path, folder: str) -> subprocess.Popen[bytes]:
+    arguments = [part.replace("out", f"{folder}/out", 1) if part.startswith("out") else part for part in command]
+    return subprocess.Popen(
+        [sys.executable, "-m", "dashgen", *arguments],
+        cwd=cwd,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def run(command: list[str], cwd: Path, folder: str) -> None:
+    assert start(command, cwd, folder).wait(PATIENCE) == 0
+
+
+def test_of_two_builds_at_once_one_is_there_whole(tmp_path: Path) -> None:
+    for name, text in (("a", "fabric: xGMI\n"), ("b", "dump_interval: 60s\n")):
+        (tmp_path / f"{name}.yaml").write_text(text)
+    started = [start(["build", "-c", f"{name}.yaml", "-o", "out"], tmp_path, ".") for name in ("a", "b") * 2]
+    assert [each.wait(PATIENCE) for each in started] == [0] * 4
+    checks = [dashgen("build", "--check", "-c", f"{name}.yaml", "-o", "out", cwd=tmp_path) for name in ("a", "b")]
+    assert sorted(done.returncode for done in checks) == [0, 1]
+
+
+# What stands in the way.
+
+MANIFESTS = [
+    "5",
+    "[]",
+    "{}",
+    '{"files": 5}',
+    '{"files": {"../x": "0"}}',
+    '{"files": {"/etc/x": "0"}}',
+    '{"files": {"rules/\\u0000": "0"}}',
+    '{"files": {"rules/\\ud800": "0"}}',
+    '{"files": {"": "0"}}',
+    '{"files": {".": "0"}}',
+    '{"files": {"rules/x": 5}}',
+    '{"files": ' + "[" * 5000 + "]" * 5000 + "}",
+    '{"files": {"rules/x": ' + "9" * 5000 + "}}",
+    "\xff",
+]
+
+
+@pytest.mark.parametrize("manifest", MANIFESTS, ids=range(len(MANIFESTS)))
+def test_a_manifest_that_is_none_is_refused_and_nothing_is_touched(tmp_path: Path, manifest: str) -> None:
+    (tmp_path / "x").write_text("ours\n")
+    (tmp_path / "root" / "rules").mkdir(parents=True)
+    (tmp_path / "root" / output.MANIFEST).write_text(manifest, encoding="latin-1")
+    before = tree(tmp_path)
+    with pytest.raises(UserError, match="not a manifest of dashgen; remove it"):
+        output.write(tmp_path / "root", NEW, OWNED)
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("link", ["rules", "rules/new", "dashboards"])
+def test_nothing_is_written_or_removed_through_a_link_that_leads_out(tmp_path: Path, link: str) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    (root / link).parent.mkdir(parents=True)
+    outside.mkdir()
+    for name in ("a.yaml", "c.json", "d.yaml", "passwd"):
+        (outside / name).write_text("ours\n")
+    (root / link).symlink_to(outside)
+    files = {f"{link}/passwd": "0", "rules/a.yaml": "0", "dashboards/c.json": "0", "rules/new/d.yaml": "0"}
+    (root / output.MANIFEST).write_text(json.dumps({"files": files}))
+    before = tree(tmp_path)
+    with pytest.raises(UserError, match=r"the link leads out of .*; replace it by a folder"):
+        output.write(root, NEW, OWNED)
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", [output.MANIFEST, "rules/a.yaml"])
+def test_a_pipe_in_the_place_of_a_file_is_refused_at_once(tmp_path: Path, name: str) -> None:
+    (tmp_path / "rules").mkdir()
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(UserError, match="not a regular file; it is in the way"):
+        output.write(tmp_path, NEW, OWNED)
+
+
+def one_line(done: Done) -> str:
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.count("\n") == 1 and done.stderr.startswith("dashgen: ") and len(done.stderr) <= 301, done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["import", "textfile", "snap", "-o", "new/folder"],
+        ["simulate", "bursts", "-o", "new/folder"],
+        ["rules", "-o", "file"],
+        ["config", "init", "-o", "file"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path, command: list[str]) -> None:
+    copies = tmp_path / "snap" / "1700000000"
+    copies.mkdir(parents=True)
+    series = (f'nccl_bus_bandwidth_gbs{{node="n{number}",gpu="GPU0"}} 1\n' for number in range(500))
+    (copies / "a.prom").write_text("".join(series))
+    before = tree(tmp_path)
+    done = dashgen(*command, cwd=tmp_path, before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, 2_000)))
+    assert "File too large" in one_line(done)
+    assert tree(tmp_path) == before
+
+
+def test_a_place_that_nobody_may_write_to_is_one_line(tmp_path: Path) -> None:
+    for command in (["build"], ["rules"], ["simulate", "bursts"], ["config", "init"]):
+        assert "/proc" in one_line(dashgen(*command, "-o", "/proc/dashgen", cwd=tmp_path))
+
+
+def test_a_name_that_is_not_utf_8_is_written_to_and_told_in_ascii(tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9")
+    copies = tmp_path / name / "1700000000"
+    copies.mkdir(parents=True)
+    (copies / "a.prom").write_text('nccl_bus_bandwidth_gbs{node="n",gpu="GPU0"} 1\n')
+    done = dashgen("import", "textfile", name, "-o", f"{name}-out", cwd=tmp_path)
+    assert (done.returncode, done.stdout.isascii()) == (0, True)
+    assert sorted(path.name for path in (tmp_path / f"{name}-out").iterdir()) == [STORY, SAMPLES]
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_missing_home_and_closed_streams_change_nothing(tmp_path: Path) -> None:
+    bare = {name: text for name, text in environment().items() if name != "HOME"}
+    assert dashgen("rules", cwd=tmp_path, env=bare).returncode == 0
+    for command in (["rules"], ["--help"], ["explain", "NcclJobDegraded"], ["build", "-o", "out"]):
+        for streams in ("<&- >&-", ">&- 2>&-", "<&- >&- 2>&-"):
+            line = f'"$0" -m dashgen "$@" {streams}'
+            done = subprocess.run(
+                ["sh", "-c", line, sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, check=False
+            )
+            assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), (command, streams)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_validation_that_is_stopped_takes_its_servers_and_its_scratch_with_it(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    tool("promtool"), tool("prometheus")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dashgen", "validate", "--recordings", str(RECORDING), "--sensitivity", "low"],
+        cwd=tmp_path,
+        env=environment(TMPDIR=str(scratch)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + PATIENCE
+    while not any(scratch.glob("*/test.yaml")):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    # A terminal sends an interrupt to all of them, a service manager tells the first one only.
+    os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
+    out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, "Traceback" in out + err) == (128 + number, False), err
+    while any(scratch.iterdir()) or group(process.pid):
+        assert time.monotonic() < deadline, [*scratch.iterdir(), group(process.pid)]
+        time.sleep(0.02)
+
+
+def group(leader: int) -> list[str]:
+    """Programs of a process group."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, _, rest = each.read_text().partition("(")[2].rpartition(")")
+            if int(rest.split()[2]) == leader and rest.split()[0] != "Z":
+                found.append(name)
+        except (OSError, ValueError):
+            continue
+    return found

@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever a file holds, it is refused in one line, or what comes of it is right. See hostile.py for the numbers."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hostile import ANYTHING, NAMES, PROMQL, TEXTS, WORDS, changed, damaged, is_one_line, share
+from hypothesis import given
+from hypothesis import strategies as st
+from processes import tool
+from pydantic import BaseModel
+
+from dashgen import accepted, build, config, foreign, lint, mixin, overlay, scoreboard
+from dashgen.config import Site
+from dashgen.errors import UserError
+from dashgen.explain import example
+from dashgen.grafana import text
+from dashgen.model import Sensitivity
+from dashgen.prometheus import run
+from dashgen.recordings import jsonmode, textfile
+from dashgen.recordings.format import EARLIEST, LATEST, SAMPLES, STORY, read_samples, read_story, write_samples
+from dashgen.recordings.importing import save
+from dashgen.recordings.inspector import GPU_TIMING
+from dashgen.recordings.scenario import load_scenario, scenario_path
+from dashgen.targets.rulefile import rule_file
+
+RECORDING = Path(__file__).parent / "recordings" / "warm-up"
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as made:
+        yield Path(made)
+
+
+def promtool_accepts(packs: dict[str, str]) -> None:
+    """All packs in a few calls: starting promtool takes longer than reading a pack."""
+    tool("promtool")
+    with tempfile.TemporaryDirectory() as made:
+        paths = []
+        for number, pack in enumerate(packs):
+            paths.append(Path(made) / f"{number}.yaml")
+            paths[-1].write_text(pack, encoding="utf-8")
+        for first in range(0, len(paths), 100):
+            done = run("promtool", "check", "rules", "--lint=none", *paths[first : first + 100], timeout=300)
+            assert done.code == 0, done.said[:2000]
+
+
+# Configuration.
+
+
+def leaves(section: BaseModel, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for name in type(section).model_fields:
+        value = getattr(section, name)
+        yield from leaves(value, (*path, name)) if isinstance(value, BaseModel) else [(*path, name)]
+
+
+PLACES = [
+    *leaves(Site()),
+    ("metrics", "busbw"),
+    ("metrics", "mtime"),
+    ("alert_labels", "team"),
+    ("alerts", "NcclJobDegraded", "low", "threshold"),
+    ("alerts", "NcclJobDegraded", "low", "dumps"),
+    ("alerts", "NcclGpuLate", "labels", "team"),
+    ("acceptance", "AllReduce", "network", "large"),
+]
+
+
+@st.composite
+def configurations(draw: st.DrawFn) -> bytes:
+    if draw(st.integers(0, 3)) == 0:
+        return draw(damaged(example().encode()))
+    data: dict[str, Any] = {}
+    for path in draw(st.lists(st.sampled_from(PLACES), min_size=1, max_size=3, unique=True)):
+        section = data
+        for name in path[:-1]:
+            section = section.setdefault(name, {})
+            if not isinstance(section, dict):
+                break
+        else:
+            section[path[-1]] = draw(ANYTHING | TEXTS | WORDS | NAMES)
+    return yaml.safe_dump(data, allow_unicode=True).encode("utf-8", "replace")
+
+
+def test_a_configuration_is_refused_in_one_line_or_gives_packs_that_promtool_accepts(folder: Path) -> None:
+    path = folder / "dashgen.yaml"
+    packs: dict[str, str] = {}
+
+    @share(0.25)
+    @given(content=configurations())
+    def check(content: bytes) -> None:
+        path.write_bytes(content)
+        try:
+            site = config.load(path)
+        except UserError as error:
+            return is_one_line(error, str(path))
+        if site == Site() or site.overlays:
+            return None
+        made = build.plain(site, [])
+        made = type(made)(
+            dashboards={},
+            recording=made.recording,
+            alerts={level: build.alerts(site, level) for level in Sensitivity},
+            runbooks={},
+            alertmanager={},
+        )
+        assert list(accepted.problems(made)) == []
+        # The further keys of groups are newer than Debian's promtool.
+        for groups in (made.recording, *made.alerts.values()):
+            packs[rule_file(groups)] = ""
+        return None
+
+    check()
+    promtool_accepts(packs)
+
+
+# Overlays.
+
+QUOTED = st.builds(lambda value: json.dumps(value), TEXTS | PROMQL | WORDS | NAMES)
+
+
+@st.composite
+def overlays(draw: st.DrawFn) -> str:
+    value = QUOTED | st.just("'up'") | st.just("5")
+    rule = "{ record: %s, expr: %s, labels: { [%s]: %s } }"
+    alert = "{ alert: %s, expr: %s, 'for': %s, labels: { team: %s }, annotations: { summary: 's' } }"
+    made = [
+        "{ grafanaDashboardFolder:: %s }",
+        "{ prometheusRules+:: { groups+: [{ name: %s, interval: '1m', rules: [" + rule + "] }] } }",
+        "{ prometheusAlerts+:: { groups+: [{ name: 'x', interval: %s, rules: [" + alert + "] }] } }",
+        "{ runbooks+:: { [%s]: %s } }",
+        "{ _config+:: { selector: %s, jobLabel: %s } }",
+        "{ _config+:: { sensitivity: %s } }",
+        "%s",
+    ]
+    form = draw(st.sampled_from(made))
+    return form.replace("%s", "\x00").translate({0: None}) if "%s" not in form else _filled(draw, form, value)
+
+
+def _filled(draw: st.DrawFn, form: str, value: st.SearchStrategy[str]) -> str:
+    parts = form.split("%s")
+    return parts[0] + "".join(draw(value) + part for part in parts[1:])
+
+
+def test_an_overlay_is_refused_in_one_line_or_gives_packs_that_promtool_accepts(folder: Path) -> None:
+    path = folder / "my.jsonnet"
+    packs: dict[str, str] = {}
+    usual, sources = build.plain(Site(), [Sensitivity.LOW]), mixin.sources(Site(), build.plain)
+
+    @share(0.01)
+    @given(content=overlays())
+    def check(content: str) -> None:
+        path.write_text(content, encoding="utf-8", errors="replace")
+        try:
+            made = overlay.apply(usual, sources, [str(path)])
+        except UserError as error:
+            return is_one_line(error, "my.jsonnet")
+        # What is wrong with it then is a line of the build.
+        if next(accepted.problems(made), None):
+            return None
+        for groups in (made.recording, *made.alerts.values()):
+            packs[rule_file(groups)] = ""
+        return None
+
+    check()
+    promtool_accepts(packs)
+
+
+# What importers read.
+
+DUMP = [
+    {
+        "header": {"id": "0xabc", "rank": rank, "n_ranks": 2, "nnodes": 1, "comm_name": "tp"},
+        "metadata": {"dump_timestamp_us": 1_700_000_000_000_000 + 30_000_000 * at, "hostname": "node1", "pid": 7},
+        "coll_perf": {
+            "coll": "AllReduce",
+            "coll_sn": at,
+            "coll_msg_size_bytes": 1 << 21,
+            "coll_exec_time_us": 90,
+            "coll_timing_source": GPU_TIMING,
+            "coll_algobw_gbs": 12.5,
+            "coll_busbw_gbs": 23.5,
+        },
+    }
+    for at in range(4)
+    for rank in range(2)
+]
+PROM = "".join(
+    f'nccl_bus_bandwidth_gbs{{slurm_job_id="1",node="node1",gpu="GPU{gpu}",comm_name="tp",n_nodes="1",nranks="8",'
+    f'collective="AllReduce",message_size="1-2MB",algo_proto="RING_LL",version="v5"}} {gpu}.25\n'
+    for gpu in range(4)
+)
+
+
+def dump_bytes(data: Any) -> bytes:
+    records = data if isinstance(data, list) else [data]
+    return "\n".join(json.dumps(record) for record in records).encode()
+
+
+def reads_back(folder: Path, made: Any) -> None:
+    """What an importer made is a recording that can be read."""
+    recording, series, _ = made
+    save(folder / "out", recording, series)
+    assert read_story(folder / "out") == recording
+    found = read_samples(folder / "out")
+    assert len(found) == len({(one.name, one.labels) for one in series}) == len(series)
+    assert all(EARLIEST <= one.times[0] <= one.times[-1] <= LATEST for one in found)
+
+
+def test_a_json_dump_is_refused_in_one_line_or_becomes_a_recording(folder: Path) -> None:
+    path = folder / "dump.log"
+
+    @share(0.15)
+    @given(content=damaged(dump_bytes(DUMP)) | changed(DUMP).map(dump_bytes))
+    def check(content: bytes) -> None:
+        path.write_bytes(content)
+        try:
+            made = jsonmode.import_json(path)
+        except UserError as error:
+            return is_one_line(error, str(path))
+        return reads_back(folder, made)
+
+    check()
+
+
+def test_copies_of_a_textfile_are_refused_in_one_line_or_become_a_recording(folder: Path) -> None:
+    copies = folder / "copies"
+    (copies / "1700000000").mkdir(parents=True)
+    (copies / "1700000000" / "a.prom").write_text(PROM)
+
+    @share(0.15)
+    @given(
+        content=damaged(PROM.encode())
+        | st.sampled_from(["9" * 400, "1e400", "-1", "NaN", "0x1", "1_0"]).map(
+            lambda value: PROM.replace("0.25", value).encode()
+        ),
+        at=st.sampled_from(["1700000030", "1710000000", "1999999999", "2023-11-14T22:15:00Z", "20231114_221500"]),
+    )
+    def check(content: bytes, at: str) -> None:
+        second = copies / at / "a.prom"
+        second.parent.mkdir(exist_ok=True)
+        second.write_bytes(content)
+        try:
+            made = textfile.import_textfile(copies)
+        except UserError as error:
+            return is_one_line(error, str(copies))
+        finally:
+            second.unlink()
+            second.parent.rmdir()
+        # Held for a day, these are a million samples: enough to read them once.
+        return reads_back(folder, made) if at != "1710000000" else None
+
+    check()
+
+
+# Recordings and scenarios.
+
+
+def plain(path: Path) -> Any:
+    """YAML as JSON would have it."""
+    return json.loads(json.dumps(yaml.safe_load(path.read_text()), default=lambda value: value.isoformat()))
+
+
+STORY_DATA, SCENARIO_DATA = plain(RECORDING / STORY), plain(scenario_path("bursts"))
+SAMPLE_LINES = 40
+
+
+def as_yaml(data: Any) -> bytes:
+    return yaml.safe_dump(data, allow_unicode=True).encode("utf-8", "replace")
+
+
+def test_a_recording_is_refused_in_one_line_or_says_what_can_be(folder: Path) -> None:
+    copy = folder / "recording"
+    copy.mkdir()
+    write_samples(copy, read_samples(RECORDING)[:4])
+    packed = (copy / SAMPLES).read_bytes()
+
+    @share(0.15)
+    @given(
+        story=damaged((RECORDING / STORY).read_bytes()) | changed(STORY_DATA).map(as_yaml),
+        samples=damaged(packed) | st.just(packed),
+    )
+    def check(story: bytes, samples: bytes) -> None:
+        (copy / STORY).write_bytes(story)
+        (copy / SAMPLES).write_bytes(samples)
+        try:
+            found = read_story(copy)
+            assert EARLIEST <= found.start.timestamp() < found.end.timestamp() <= LATEST
+            assert (found.end - found.start).total_seconds() <= 1_000_000 * found.scrape_interval
+            for one in read_samples(copy):
+                assert EARLIEST <= one.times[0] <= one.times[-1] <= LATEST
+            list(scoreboard.sites([copy], Site()))
+        except UserError as error:
+            is_one_line(error, str(copy))
+
+    check()
+
+
+def test_samples_are_refused_in_one_line_or_read(folder: Path) -> None:
+    import gzip
+
+    copy = folder / "samples"
+    copy.mkdir()
+    write_samples(copy, read_samples(RECORDING)[:2])
+    plain = gzip.decompress((copy / SAMPLES).read_bytes()).splitlines(keepends=True)
+    plain = b"".join([*plain[:SAMPLE_LINES], plain[-1]])
+
+    @share(0.1)
+    @given(content=damaged(plain))
+    def check(content: bytes) -> None:
+        (copy / SAMPLES).write_bytes(gzip.compress(content, 1))
+        try:
+            assert all((one.times[1:] > one.times[:-1]).all() for one in read_samples(copy))
+        except UserError as error:
+            is_one_line(error, str(copy))
+
+    check()
+
+
+def test_a_scenario_is_refused_in_one_line_or_can_be_simulated(folder: Path) -> None:
+    path = folder / "scenario.yaml"
+
+    @share(0.04)
+    @given(content=damaged(scenario_path("bursts").read_bytes()) | changed(SCENARIO_DATA).map(as_yaml))
+    def check(content: bytes) -> None:
+        path.write_bytes(content)
+        try:
+            load_scenario(path)
+        except UserError as error:
+            is_one_line(error, str(path))
+
+    check()
+
+
+# Dashboards.
+
+
+@pytest.fixture(scope="module")
+def board() -> dict[str, Any]:
+    made = json.loads(text(build.plain(Site(), []).dashboards["fleet"]))
+    made["panels"] = made["panels"][:3]
+    return dict(made)
+
+
+def test_a_dashboard_is_refused_in_one_line_or_its_faults_are_told_in_visible_lines(
+    folder: Path, board: dict[str, Any]
+) -> None:
+    path = folder / "board.json"
+
+    @share(0.1)
+    @given(content=damaged(json.dumps(board).encode()) | changed(board).map(lambda data: json.dumps(data).encode()))
+    def check(content: bytes) -> None:
+        path.write_bytes(content)
+        try:
+            ((_, data),) = foreign.dashboards([path])
+        except UserError as error:
+            return is_one_line(error, str(path))
+        found = lint.lint(data)
+        for form in ("text", "github"):
+            told = lint.render(found, form).split("\n")  # type: ignore[arg-type]
+            assert len(told) == len(found) + 1
+            for each in told:
+                assert (each.isprintable() and "##[" not in each) and (form == "github" or not each.startswith("::"))
+        assert len(json.loads(lint.render(found, "json"))) == len(found)
+        assert "##[" not in lint.render(found, "json") + lint.render(found, "sarif")
+        return None
+
+    check()
