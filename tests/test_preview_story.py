@@ -12,13 +12,18 @@ import pytest
 from command import dashgen
 from processes import tool
 
+import dashgen as package
+from dashgen import build
 from dashgen.catalogue.dashboards.verdicts import VERDICT
+from dashgen.config import Site
 from dashgen.errors import UserError
-from dashgen.preview import pictures
+from dashgen.preview import commands, make, pictures
 from dashgen.preview.figures import Span
 from dashgen.preview.story import FAULT, achieved, regions, situation, worst
 from dashgen.prometheus import Firing
 from dashgen.recordings.format import Fault, Recording, Series
+from dashgen.recordings.scenario import scenario_path
+from dashgen.recordings.simulate import make_recording
 
 START = datetime(2026, 3, 19, 14, tzinfo=UTC)
 
@@ -95,3 +100,19 @@ def test_pictures_are_small_marked_and_replace_only_their_own(tmp_path: Path) ->
         pictures.check_own(tmp_path, ("fleet",))
     with pytest.raises(UserError, match="no such folder"):
         pictures.check_own(tmp_path / "missing", ("fleet",))
+
+
+PICTURES = Path(package.__file__).parent / "docs" / "pictures"
+
+
+@pytest.mark.heavy
+def test_the_committed_pictures_show_what_the_boards_show_today(tmp_path: Path) -> None:
+    tool("promtool"), tool("prometheus")
+    folder = tmp_path / commands.SCENARIO
+    make_recording(scenario_path(commands.SCENARIO), folder)
+    site, slugs = Site(), ("fleet", "job")
+    bundle, wanted = build.bundle(site, [site.sensitivity]), make.Wanted(tier=site.sensitivity, boards=slugs)
+    today = pictures.fingerprints(make.content(bundle, folder, wanted, build.panel_needs(site)), slugs)
+    marks = {path.name: pictures.mark(path.read_bytes()) for path in PICTURES.glob("*.png")}
+    assert marks == today, "run `dashgen preview --board fleet --board job --screenshots dashgen/docs/pictures`"
+    assert all(path.stat().st_size < pictures.LARGEST for path in PICTURES.glob("*.png"))

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dashgen.catalogue.dashboards.parts import (
-    FEWER,
+    FEW,
     GPU,
     JOB,
     NODE,
@@ -80,9 +80,8 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         instant=True,
                         also=(
                             Query(expr=f"gpu:nccl_lateness_excess:ratio{_GPUS} and (\n  {_WAS_LATE}\n)", instant=True),
-                            Query(expr=f"gpu:nccl_lateness_noise:ratio{_GPUS} and (\n  {_WAS_LATE}\n)", instant=True),
                         ),
-                        read="Lateness above what the GPU is used to, and how far it strays on its own; the latest on top. Only GPUs "
+                        read="Lateness above what the GPU is used to; the latest on top. Only GPUs "
                         "that were later by a tenth and by four times their noise, and nearly as late as the latest.",
                         healthy="no row",
                         bad="one row: its peers wait for this GPU; all GPUs of a node: they wait for the node. Click it for its node",
@@ -93,7 +92,6 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                             "<gpu_label>": "GPU",
                             "Value #A": "At worst",
                             "Value #B": "Now",
-                            "Value #C": "Noise",
                         },
                         order="-At worst",
                         links=_TO_FABRIC,
@@ -113,7 +111,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         height=9,
                         minimum=0.0,
                         maximum=_LATEST,
-                        points=FEWER,
+                        points=FEW,
                     ),
                     answers(
                         "gpu:nccl_lateness_excess:ratio",
@@ -130,7 +128,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         bad="one line that steps up and stays: that GPU; many that take turns: uneven work, nobody's fault",
                         # Who is early is of no interest, and neither is what is still being learned.
                         minimum=-0.1,
-                        points=FEWER,
+                        points=FEW,
                         width=12,
                         no_value="no GPU can be judged",
                     ),
@@ -142,7 +140,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         legend="{{<node_label>}}",
                         read="The mean of the node's GPUs.",
                         bad="one node that rises arrives late with all its GPUs; one that falls is early and innocent",
-                        points=FEWER,
+                        points=FEW,
                         width=12,
                     ),
                 ),

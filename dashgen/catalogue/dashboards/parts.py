@@ -35,7 +35,6 @@ OF_JOBS = '<job_label>=~"$job", <in_cluster>'
 
 # Points of a curve where hundreds of series are read: a coarser step for a long time, and never a wider window, as a
 # least distance of points would make $__rate_interval four times as wide.
-FEWER = 240
 FEW = 120
 FEWEST = 60
 
