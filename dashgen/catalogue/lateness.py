@@ -60,7 +60,7 @@ avg by (<job>, <node>, <gpu>) (
 
 LEARNED = learned(
     "gpu:nccl_lateness",
-    judged="min_over_time(gpu:nccl_lateness:ratio{<known>}[<3 dumps - 1s>] offset <6 dumps>)",
+    judged="min_over_time(gpu:nccl_lateness:ratio{<known>}[<3 dumps - 1s>] offset <4 dumps>)",
     what="the lateness that a GPU is used to",
     unit=Unit.RATIO,
     labels=GPU,
@@ -83,7 +83,7 @@ clamp_min(
   + on (<job>) group_left ()
   quantile by (<job>) (0.5, {remembered("gpu:nccl_lateness:spread")})
   or
-  0 * gpu:nccl_lateness:ratio + 0.05,
+  0 * gpu:nccl_lateness:ratio + 0.025,
   0.01
 )
 and gpu:nccl_lateness:ratio""",
@@ -97,15 +97,16 @@ SIGNALS = (
     Signal(
         name="gpu:nccl_lateness_excess:ratio",
         question="How much later than it is used to is each GPU, in three dumps in a row?",
-        healthy="around zero",
-        # Who was early and comes in time is not late. Without a past, a fixed position may explain a quarter.
+        healthy="absent, or a few percent now and then",
+        # Who was early and comes in time is not late. Without a past, a fixed position may explain a
+        # quarter, and six dumps are asked for.
         expr=f"""
 (
   min_over_time(gpu:nccl_lateness:ratio{{<known>}}[<3 dumps - 1s>])
   - clamp_min({remembered("gpu:nccl_lateness:usual")}, 0)
   or
-  min_over_time(gpu:nccl_lateness:ratio{{<known>}}[<3 dumps - 1s>]) - 0.25
-)
+  min_over_time(gpu:nccl_lateness:ratio{{<known>}}[<6 dumps - 1s>]) - 0.25
+) > 0
 and count_over_time(gpu:nccl_lateness:ratio[<3 dumps - 1s>]) >= 3
 and on (<job>) job:nccl_gpus:count >= 4
 unless on (<job>) job:nccl_dump_age:seconds > 4 * <dump>""",

@@ -55,7 +55,7 @@ _WHOLE_NODE = """(
         > on (<job>) group_left ()
         0.7 * max by (<job>) (gpu:nccl_lateness_excess:ratio)
       )
-      > 0.5 * count by (<job>, <node>) (gpu:nccl_lateness_excess:ratio)
+      > 0.5 * count by (<job>, <node>) (gpu:nccl_lateness:ratio)
     )"""
 
 
@@ -194,7 +194,7 @@ label_replace(0 * job:nccl_gpus:count, "state", "unknown", "", "")""",
     ),
     Signal(
         name="job:nccl_suspect:since",
-        question="Since when does the evidence against each suspect convince?",
+        question="Since when is each suspect blamed?",
         healthy="absent",
         # The one rule that reads itself. It ends when half of the evidence is gone; while nothing can be judged, as in
         # a checkpoint, it waits, and it ends with the job.
@@ -204,7 +204,8 @@ or
 last_over_time(job:nccl_suspect:since[<3 dumps>])
 and on (<job>) (job:nccl_dump_age:seconds > 2.5 * <dump> or job:nccl_familiar:ratio < 0.75)
 or
-(job:nccl_suspect:score >= 1) ^ 0 * time()""",
+(job:nccl_suspect:score >= 1 and on (<job>, suspect, transport, <node>) job:nccl_verdict:depth{state="degraded"}) ^ 0
+* time()""",
         unit=Unit.TIMESTAMP,
         labels=SUSPECT,
         sources="Three dumps: a missed evaluation and a noisy dump do not end it.",
