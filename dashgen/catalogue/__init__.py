@@ -24,7 +24,6 @@ from dashgen.model import Alert, Signal
 SIGNALS: tuple[Signal, ...] = (
     *transport.LEARNED,
     *lateness.LEARNED,
-    lateness.NOISE,
     *throughput.LEARNED,
     *stalls.SIGNALS,
     freshness.PRESENCE,

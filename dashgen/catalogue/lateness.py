@@ -7,7 +7,7 @@ The slowest execution time is the earliest arriver and never to blame. Here bigg
 
 from __future__ import annotations
 
-from dashgen.catalogue.baselines import USUAL_GROUP, learned, remembered
+from dashgen.catalogue.baselines import learned, remembered
 from dashgen.catalogue.freshness import SEEN, SEEN_SOURCES
 from dashgen.model import Signal, Unit
 
@@ -64,33 +64,6 @@ LEARNED = learned(
     what="the lateness that a GPU is used to",
     unit=Unit.RATIO,
     labels=GPU,
-)
-
-NOISE = Signal(
-    name="gpu:nccl_lateness_noise:ratio",
-    question="How far does the lateness of each GPU stray on its own?",
-    healthy="a few percent; much more where ranks are late in turn, as with rotating sequence lengths",
-    # Its own past, but no less than that of the median GPU of the job; without a past, that of ordinary jobs.
-    expr=f"""
-clamp_min(
-  (
-    {remembered("gpu:nccl_lateness:spread")}
-    > on (<job>) group_left ()
-    quantile by (<job>) (0.5, {remembered("gpu:nccl_lateness:spread")})
-  )
-  or
-  0 * gpu:nccl_lateness:ratio
-  + on (<job>) group_left ()
-  quantile by (<job>) (0.5, {remembered("gpu:nccl_lateness:spread")})
-  or
-  0 * gpu:nccl_lateness:ratio + 0.025,
-  0.01
-)
-and gpu:nccl_lateness:ratio""",
-    unit=Unit.RATIO,
-    labels=GPU,
-    sources="Cross-rank noise is 0.3 to 1.4 % of pure transfers and 11 to 18 % of what contains waiting in ByteDance's traces.",
-    group=USUAL_GROUP,
 )
 
 SIGNALS = (

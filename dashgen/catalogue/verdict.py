@@ -47,7 +47,10 @@ _LATEST = """(
         0
       )
     )"""
-_LATE_NEED = "clamp_min(4 * last_over_time(gpu:nccl_lateness_noise:ratio[<5 dumps>]), 0.1)"
+# Without a past, the noise of ordinary jobs.
+_LATE_NEED = (
+    f"clamp_min(4 * ({remembered('gpu:nccl_lateness:spread')} or 0 * gpu:nccl_lateness_excess:ratio + 0.025), 0.1)"
+)
 # More than half of the GPUs of a node are about as late: the node is.
 _WHOLE_NODE = """(
       count by (<job>, <node>) (
