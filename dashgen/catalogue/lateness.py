@@ -72,13 +72,13 @@ SIGNALS = (
         question="How much later than it is used to is each GPU, in three dumps in a row?",
         healthy="absent, or a few percent now and then",
         # Who was early and comes in time is not late. Without a past, a fixed position may explain a
-        # quarter, and six dumps are asked for.
+        # fifth, and six dumps are asked for.
         expr=f"""
 (
   min_over_time(gpu:nccl_lateness:ratio{{<known>}}[<3 dumps - 1s>])
   - clamp_min({remembered("gpu:nccl_lateness:usual")}, 0)
   or
-  min_over_time(gpu:nccl_lateness:ratio{{<known>}}[<6 dumps - 1s>]) - 0.25
+  min_over_time(gpu:nccl_lateness:ratio{{<known>}}[<6 dumps - 1s>]) - 0.2
 ) > 0
 and count_over_time(gpu:nccl_lateness:ratio[<3 dumps - 1s>]) >= 3
 and on (<job>) job:nccl_gpus:count >= 4
