@@ -207,7 +207,7 @@ def test_a_recording_and_a_prometheus_give_the_same_reasons(served: Served, tmp_
         '",node="gpu-00000",state="degraded",suspect="straggler"}'  # two of its GPUs are equally late
     )
     assert under("job:nccl_suspect:since")[0].startswith("= 2025-01-01 12:02:30 {")
-    assert under("DCGM_FI_DEV_GPU_UTIL")[0].startswith("= 100 % {")
+    assert under("DCGM_FI_DEV_GPU_UTIL")[0].startswith("= 100% {")
     assert under("training_throughput_tflops_per_gpu")[0].startswith("= 299 {")
     assert under("nccl_collectives_total")[0] == "= nothing"
     assert under("nccl_bus_bandwidth_gbs")[MOST_ROWS] == "= and 53 more"
