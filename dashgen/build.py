@@ -195,14 +195,15 @@ def _evaluated_every(site: Site) -> float:
 
 
 def recording(site: Site) -> tuple[RuleGroup, ...]:
-    """The recording rules, evaluated once a dump."""
+    """The recording rules, evaluated once a dump, or more slowly."""
     groups: dict[str, list[RecordingRule]] = {}
     for name, expr in signals(site).items():
         rule = RecordingRule(record=name, expr=expr)
         groups.setdefault(catalogue.SIGNAL_BY_NAME[name].group, []).append(rule)
-    interval = _evaluated_every(site)
+    every = _evaluated_every(site)
+    slowly = min(4 * every, 120.0)
     return tuple(
-        RuleGroup(name=name, interval=duration(catalogue.EVERY.get(name, 1) * interval), rules=tuple(rules))
+        RuleGroup(name=name, interval=duration(slowly if name in catalogue.SLOW else every), rules=tuple(rules))
         for name, rules in groups.items()
     )
 

@@ -133,9 +133,9 @@ def test_every_duration_follows_the_dump_interval() -> None:
     usual = alert_rules(config.Site(), Sensitivity.LOW)["NcclJobDegraded"]
     assert (usual.hold, slow.hold) == ("1m", "2m")
     assert build.duration(89) == "1m29s"
-    for dump, every in (("30s", 30), ("1m", 60), ("10m", 120)):
+    for dump, every, slowly in (("1s", 1, 4), ("30s", 30, 120), ("1m", 60, 120), ("10m", 120, 120)):
         for group in build.recording(config.site({"dump_interval": dump}, "test")):
-            assert group.interval == build.duration(every * catalogue.EVERY.get(group.name, 1)), group.name
+            assert group.interval == build.duration(slowly if group.name in catalogue.SLOW else every), group.name
 
 
 def test_an_alert_can_be_changed_and_disabled_by_configuration() -> None:

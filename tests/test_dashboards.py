@@ -247,7 +247,7 @@ def test_the_panels_of_a_transport_show_that_transport_and_no_other() -> None:
                 found += 1
                 for target in panel["targets"]:
                     assert set(re.findall(r'transport="(\w+)"', target["expr"])) == {transport}, panel["title"]
-    assert found == 6
+    assert found == 3
 
 
 # Choices.
@@ -528,8 +528,8 @@ RECORDED = re.compile(r"\b(?:job|gpu|node|peer):[a-z0-9_]+:[a-z]+")
 # What the verdict is made of, and what tells how old or how much of it there is.
 EVIDENCE = {
     *("job:nccl_verdict:depth", "job:nccl_verdict:since", "job:nccl_suspect:depth", "job:nccl_suspect:score"),
-    *("peer:nccl_busbw_drop:ratio", "peer:nccl_busbw_noise:ratio"),
-    *("gpu:nccl_lateness:ratio", "gpu:nccl_lateness_excess:ratio", "gpu:nccl_lateness_noise:ratio"),
+    *("peer:nccl_busbw_drop:ratio", "job:nccl_busbw_noise:ratio"),
+    *("gpu:nccl_lateness:ratio", "gpu:nccl_lateness_excess:ratio", "gpu:nccl_lateness:spread"),
     *("job:training_throughput:current", "job:training_throughput:usual", "job:training_throughput_loss:ratio"),
     *("job:nccl_quiet:seconds", "job:nccl_pause:seconds", "job:nccl_dump_age:seconds"),
     *("job:nccl_gpus:count", "node:nccl_gpus:count"),

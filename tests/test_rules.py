@@ -26,7 +26,7 @@ SITES: dict[str, dict[str, Any]] = {
     },
 }
 MOST_RULES = 20
-MOST_SIGNALS = 45
+MOST_SIGNALS = 50
 
 
 def packs(site: config.Site) -> dict[str, tuple[RuleGroup, ...]]:

@@ -24,7 +24,6 @@ from dashgen.model import Alert, Signal
 SIGNALS: tuple[Signal, ...] = (
     *transport.LEARNED,
     *lateness.LEARNED,
-    lateness.NOISE,
     *throughput.LEARNED,
     *stalls.SIGNALS,
     freshness.PRESENCE,
@@ -57,8 +56,8 @@ ALERTS: tuple[Alert, ...] = (
     *fabric.ALERTS,
 )
 
-EVERY = {USUAL_GROUP: 4, PRESENCE_GROUP: 4}
-"""Dumps between two evaluations of a group, where it is not one: what a job is used to changes slowly, and where it runs as well."""
+SLOW = frozenset({USUAL_GROUP, PRESENCE_GROUP})
+"""Groups that are evaluated every four dumps, but every two minutes at least: what changes slowly, and costs most."""
 
 SIGNAL_BY_NAME = {signal.name: signal for signal in SIGNALS}
 ALERT_BY_NAME = {alert.name: alert for alert in ALERTS}

@@ -45,19 +45,6 @@ SIGNALS = (
         labels=("<job>", "transport", "collective", "size_class"),
         group=GROUP,
     ),
-    Signal(
-        name="job:nccl_exec:median",
-        question="How long does the median GPU spend in collectives, one of each kind, waiting included?",
-        healthy="steady; it rises with slow transport and with one late GPU alike",
-        expr="""
-max by (<job>, transport) (
-  quantile by (<job>, n_nodes, nranks) (0.5, gpu:nccl_exec:sum)
-  * on (<job>, n_nodes, nranks) group_left (transport) job:nccl_transport:info
-)""",
-        unit=Unit.MICROSECONDS,
-        labels=("<job>", "transport"),
-        group=GROUP,
-    ),
 )
 
 P2P_GROUP = "nccl-p2p"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one way to compare a series with its own past: what it is used to, and how far it usually strays from that.
 
-A sample is believed only when three minutes later nobody objects: nothing is learned around a verdict or a pause, so
+A sample is believed only when two minutes later nobody objects: nothing is learned around a verdict or a pause, so
 a fault teaches nothing however long it lasts, and nothing while the job does something else, as in an evaluation. What
 was learned is remembered for half a day.
 """
@@ -23,7 +23,7 @@ def learned(
     """The three series that remember ``what``: its healthy samples, their median, and their spread.
 
     ``name`` is the level and the metric of the series, ``judged`` the PromQL of the value that verdicts are made from,
-    six dumps ago: what is learned is what is judged. With a ``floor`` the spread is relative to the median, and no less.
+    four dumps ago: what is learned is what is judged. With a ``floor`` the spread is relative to the median, and no less.
     """
     healthy, usual, spread = f"{name}:healthy", f"{name}:usual", f"{name}:spread"
     deviation = f"(quantile_over_time(0.84, {healthy}[2h]) - quantile_over_time(0.16, {healthy}[2h])) / 2"
@@ -38,12 +38,12 @@ def learned(
             healthy="a value for every dump, with gaps around verdicts and pauses",
             expr=f"""
 {judged}
-unless on (<job>) last_over_time(job:nccl_verdict:depth{{state!~"healthy|unknown"}}[<8 dumps>])
-unless on (<job>) max_over_time(job:nccl_dump_age:seconds[<8 dumps>]) > 4 * <dump>
-unless on (<job>) min_over_time(job:nccl_familiar:ratio[<8 dumps>]) < 0.75""",
+unless on (<job>) last_over_time(job:nccl_verdict:depth{{state!~"healthy|unknown"}}[<6 dumps>])
+unless on (<job>) max_over_time(job:nccl_dump_age:seconds[<6 dumps>]) > 4 * <dump>
+unless on (<job>) min_over_time(job:nccl_familiar:ratio[<6 dumps>]) < 0.75""",
             unit=unit,
             labels=labels,
-            sources="Six dumps, three minutes: the longest that a verdict takes, and two more around it; four dumps of age "
+            sources="Four dumps, two minutes: the time that a verdict takes, and two more around it; four dumps of age "
             "are one missed dump, one scrape and one evaluation.",
             group=HEALTHY_GROUP,
         ),

@@ -7,7 +7,7 @@ The slowest execution time is the earliest arriver and never to blame. Here bigg
 
 from __future__ import annotations
 
-from dashgen.catalogue.baselines import USUAL_GROUP, learned, remembered
+from dashgen.catalogue.baselines import learned, remembered
 from dashgen.catalogue.freshness import SEEN, SEEN_SOURCES
 from dashgen.model import Signal, Unit
 
@@ -60,52 +60,26 @@ avg by (<job>, <node>, <gpu>) (
 
 LEARNED = learned(
     "gpu:nccl_lateness",
-    judged="min_over_time(gpu:nccl_lateness:ratio{<known>}[<3 dumps - 1s>] offset <6 dumps>)",
+    judged="min_over_time(gpu:nccl_lateness:ratio{<known>}[<3 dumps - 1s>] offset <4 dumps>)",
     what="the lateness that a GPU is used to",
     unit=Unit.RATIO,
     labels=GPU,
-)
-
-NOISE = Signal(
-    name="gpu:nccl_lateness_noise:ratio",
-    question="How far does the lateness of each GPU stray on its own?",
-    healthy="a few percent; much more where ranks are late in turn, as with rotating sequence lengths",
-    # Its own past, but no less than that of the median GPU of the job; without a past, that of ordinary jobs.
-    expr=f"""
-clamp_min(
-  (
-    {remembered("gpu:nccl_lateness:spread")}
-    > on (<job>) group_left ()
-    quantile by (<job>) (0.5, {remembered("gpu:nccl_lateness:spread")})
-  )
-  or
-  0 * gpu:nccl_lateness:ratio
-  + on (<job>) group_left ()
-  quantile by (<job>) (0.5, {remembered("gpu:nccl_lateness:spread")})
-  or
-  0 * gpu:nccl_lateness:ratio + 0.05,
-  0.01
-)
-and gpu:nccl_lateness:ratio""",
-    unit=Unit.RATIO,
-    labels=GPU,
-    sources="Cross-rank noise is 0.3 to 1.4 % of pure transfers and 11 to 18 % of what contains waiting in ByteDance's traces.",
-    group=USUAL_GROUP,
 )
 
 SIGNALS = (
     Signal(
         name="gpu:nccl_lateness_excess:ratio",
         question="How much later than it is used to is each GPU, in three dumps in a row?",
-        healthy="around zero",
-        # Who was early and comes in time is not late. Without a past, a fixed position may explain a quarter.
+        healthy="absent, or a few percent now and then",
+        # Who was early and comes in time is not late. Without a past, a fixed position may explain a
+        # fifth, and six dumps are asked for.
         expr=f"""
 (
   min_over_time(gpu:nccl_lateness:ratio{{<known>}}[<3 dumps - 1s>])
   - clamp_min({remembered("gpu:nccl_lateness:usual")}, 0)
   or
-  min_over_time(gpu:nccl_lateness:ratio{{<known>}}[<3 dumps - 1s>]) - 0.25
-)
+  min_over_time(gpu:nccl_lateness:ratio{{<known>}}[<6 dumps - 1s>]) - 0.2
+) > 0
 and count_over_time(gpu:nccl_lateness:ratio[<3 dumps - 1s>]) >= 3
 and on (<job>) job:nccl_gpus:count >= 4
 unless on (<job>) job:nccl_dump_age:seconds > 4 * <dump>""",

@@ -78,12 +78,12 @@ SIGNALS = (
         healthy="a row when a checkpoint or an evaluation has ended",
         # Only finished ones, so that a hang never excuses itself.
         expr="""
-(job:nccl_dump_age:seconds offset <1 dumps>) > 3 * <dump>
+max_over_time(job:nccl_dump_age:seconds[<3 dumps>]) > 3 * <dump>
 and
-job:nccl_dump_age:seconds < job:nccl_dump_age:seconds offset <1 dumps>""",
+job:nccl_dump_age:seconds < max_over_time(job:nccl_dump_age:seconds[<3 dumps>])""",
         unit=Unit.SECONDS,
         labels=("<job>",),
-        sources="Three dumps: shorter silence is a missed dump.",
+        sources="Three dumps of silence: shorter ones are a missed dump. Three dumps back: the last samples of the pause.",
         group=GROUP,
     ),
 )

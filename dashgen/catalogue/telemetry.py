@@ -70,8 +70,8 @@ unless on (<target>) count by (<target>) (max_over_time(node:nccl_gpus:count[<12
         # The job goes on reporting from other nodes, so it has not ended, and no other node has taken the place.
         expr="""
 group by (<job>, <node>) (last_over_time(node:nccl_gpus:count[1d]))
-unless group by (<job>, <node>) (gpu:nccl_exec:sum)
-and on (<job>) gpu:nccl_exec:sum
+unless group by (<job>, <node>) (gpu:nccl_lateness:ratio)
+and on (<job>) job:nccl_transport:info
 and on (<job>) job:nccl_dump_age:seconds < 3 * <dump>
 and on (<job>) job:nccl_gpus:count < max_over_time(job:nccl_gpus:count[1d])""",
         unit=Unit.BOOL,

@@ -54,7 +54,7 @@ label_replace(
 
 LEARNED = learned(
     "job:training_throughput",
-    judged="max_over_time(job:training_throughput:current[<2 dumps - 1s>] offset <6 dumps>)",
+    judged="max_over_time(job:training_throughput:current[<2 dumps - 1s>] offset <4 dumps>)",
     what="the throughput that a job is used to",
     unit=Unit.COUNT,
     labels=("<job>", "evidence"),

@@ -47,7 +47,10 @@ _LATEST = """(
         0
       )
     )"""
-_LATE_NEED = "clamp_min(4 * last_over_time(gpu:nccl_lateness_noise:ratio[<5 dumps>]), 0.1)"
+# Without a past, the noise of ordinary jobs.
+_LATE_NEED = (
+    f"clamp_min(4 * ({remembered('gpu:nccl_lateness:spread')} or 0 * gpu:nccl_lateness_excess:ratio + 0.025), 0.1)"
+)
 # More than half of the GPUs of a node are about as late: the node is.
 _WHOLE_NODE = """(
       count by (<job>, <node>) (
@@ -55,7 +58,7 @@ _WHOLE_NODE = """(
         > on (<job>) group_left ()
         0.7 * max by (<job>) (gpu:nccl_lateness_excess:ratio)
       )
-      > 0.5 * count by (<job>, <node>) (gpu:nccl_lateness_excess:ratio)
+      > 0.5 * count by (<job>, <node>) (gpu:nccl_lateness:ratio)
     )"""
 
 
@@ -194,7 +197,7 @@ label_replace(0 * job:nccl_gpus:count, "state", "unknown", "", "")""",
     ),
     Signal(
         name="job:nccl_suspect:since",
-        question="Since when does the evidence against each suspect convince?",
+        question="Since when is each suspect blamed?",
         healthy="absent",
         # The one rule that reads itself. It ends when half of the evidence is gone; while nothing can be judged, as in
         # a checkpoint, it waits, and it ends with the job.
@@ -204,7 +207,8 @@ or
 last_over_time(job:nccl_suspect:since[<3 dumps>])
 and on (<job>) (job:nccl_dump_age:seconds > 2.5 * <dump> or job:nccl_familiar:ratio < 0.75)
 or
-(job:nccl_suspect:score >= 1) ^ 0 * time()""",
+(job:nccl_suspect:score >= 1 and on (<job>, suspect, transport, <node>) job:nccl_verdict:depth{state="degraded"}) ^ 0
+* time()""",
         unit=Unit.TIMESTAMP,
         labels=SUSPECT,
         sources="Three dumps: a missed evaluation and a noisy dump do not end it.",

@@ -227,9 +227,13 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                 title="Execution time of the median GPU",
                 panels=(
                     answers(
-                        "job:nccl_exec:median",
+                        "gpu:nccl_exec:sum",
                         title="Time in collectives",
-                        query=f'@{{transport=~"$transport", <of_job>}}\n{FRESH}',
+                        question="How long does the median GPU spend in collectives, one of each kind, waiting included?",
+                        query="max by (transport) (\n"
+                        "  quantile by (<job>, n_nodes, nranks) (0.5, @{<of_job>})\n"
+                        '  * on (<job>, n_nodes, nranks) group_left (transport) job:nccl_transport:info{transport=~"$transport", <of_job>}\n'
+                        f"  {FRESH}\n)",
                         legend="{{transport}}",
                         bad="a rise while the bandwidth holds: somebody is late",
                         minimum=0.0,

@@ -26,7 +26,7 @@ _TO_FABRIC = {"Fabric and GPUs of the node": link("fabric", job="${job}", node="
 # across nodes, and are late themselves by half as much.
 _AT_WORST = f"max_over_time(gpu:nccl_lateness_excess:ratio{_GPUS}[$__range])"
 _WAS_LATE = (
-    f"({_AT_WORST} > clamp_min(4 * gpu:nccl_lateness_noise:ratio{_GPUS}, 0.1))\n"
+    f"({_AT_WORST} > clamp_min(4 * gpu:nccl_lateness:spread{_GPUS}, 0.1))\n"
     f"> on (<job>) group_left () 0.7 * max by (<job>) ({_AT_WORST})"
 )
 # Beyond this everybody is equally late: the rule records no more.
@@ -120,7 +120,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         legend="{{<node_label>}} {{<gpu_label>}}",
                         also=(
                             Query(
-                                expr="quantile by (<job>) (0.5, gpu:nccl_lateness_noise:ratio{<of_job>})",
+                                expr="quantile by (<job>) (0.5, gpu:nccl_lateness:spread{<of_job>})",
                                 legend="usual noise of a GPU",
                             ),
                         ),
@@ -200,7 +200,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         bad="one line that rises: that GPU arrives last",
                     ),
                     answers(
-                        "gpu:nccl_lateness_noise:ratio",
+                        "gpu:nccl_lateness:spread",
                         title="Noise of the ten most restless GPUs",
                         query=f"topk(10, @{_GPUS})",
                         legend="{{<node_label>}} {{<gpu_label>}}",
