@@ -394,9 +394,7 @@ def _link_words(site: Site) -> dict[str, str]:
     """What only links know: how boards are called, and the choices that are carried from board to board."""
     carried = [site.grafana.datasource.variable, *(["cluster"] if site.labels.cluster else [])]
     chosen = "&".join(f"${{{name}:queryparam}}" for name in carried)
-    # A path in a repository is no address that a browser can open.
-    runbook = site.runbook_url.replace("{alert}", "${__data.fields.alertname}") if "://" in site.runbook_url else ""
-    return {"uid": site.grafana.uid_prefix, "chosen": chosen, "runbook": runbook}
+    return {"uid": site.grafana.uid_prefix, "chosen": chosen}
 
 
 def board(template: Dashboard, site: Site, silent: frozenset[str]) -> Dashboard:

@@ -135,9 +135,8 @@ unless on (<job>) job:nccl_familiar:ratio < 0.75""",
         question="What is the state of each job, who is the suspect, and how deep is it?",
         healthy='0, with state="healthy"',
         # One row a job. Who was blamed before is believed a little more, so that one incident is one page. A late GPU
-        # explains a path whose members wait for it, also for a moment after it, but no path that is blamed already;
-        # slow links inside a node explain why the node is late. Mixed communicators hold several GPU numbers, so
-        # theirs is no rail and not told.
+        # explains a path whose members wait for it, also for a moment after it; slow links inside a node explain why the node is late. Mixed communicators
+        # hold several GPU numbers, so theirs is no rail and not told.
         expr="""
 label_replace(
   (
@@ -160,7 +159,6 @@ label_replace(
       )
       unless (
         job:nccl_suspect:score{suspect="network", <gpu>!=""}
-        unless last_over_time(job:nccl_suspect:since[<3 dumps>])
         and on (<job>) (
           job:nccl_suspect:score{suspect="straggler"} >= 0.5
           or

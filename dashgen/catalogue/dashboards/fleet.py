@@ -46,9 +46,8 @@ _TOLD = f'and on (<job>) {VERDICT}{{state=~"degraded|recovering", {_HERE}}}'
 _LAST = f"topk by (<job>) (1, max_over_time(timestamp({_HURT})[<60 dumps>:<1 dumps>]))"
 # A whole transport, not one of its paths.
 _WHOLE = 'suspect=~"network|nvlink", <node_label>="", <gpu_label>="", <in_cluster>'
-# A row of the table of alerts leads to what to do about it.
+# A row of the table of alerts leads to what can be done about it; the runbook stands in the notification.
 _ABOUT = {
-    "Runbook": "<runbook>",
     "Silence it": "/alerting/silence/new?matcher=alertname%3D${__data.fields.alertname}"
     "&matcher=<job_label>%3D${__data.fields.<job_label>}",
     **TO_JOB,
