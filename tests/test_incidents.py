@@ -267,7 +267,7 @@ def test_annotations_are_written_once_and_hold_no_markup() -> None:
         ([], "needs a place to look"),
         (["--recording", "a", "--prometheus", "http://x"], "needs a place to look"),
         (["--recording", "a", "--since", "2h"], "a recording is looked at as a whole"),
-        (["--recording", "none"], "none/recording.yaml: not readable"),
+        (["--recording", "none"], "none/recording.yaml: No such file"),
         (["--recording", str(RECORDINGS / "idle"), "--job", "none"], "no series with slurm_job_id='none'"),
         (["--prometheus", "http://127.0.0.1:1"], "not reachable"),
         (["--prometheus", "http://x", "--format", "html"], "add -o review.html"),
