@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m dashgen``."""
 
-from dashgen.cli import main
+from dashgen.cli.main import main
 
 main()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from dashgen.plain import in_json, line, visible
+from dashgen.guard.text import in_json, line, visible
 
 _LONGEST = 1000  # characters of a finding, which may name many things
 

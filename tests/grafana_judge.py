@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from processes import tool
 
-from dashgen.boards import Board
-from dashgen.prometheus import Server
+from dashgen.engine.panels import Viewer
+from dashgen.engine.prometheus import Server
+from dashgen.grafana.parsed import Board
+from dashgen.grafana.variables import macros
 from dashgen.recordings.format import Recording, Series
-from dashgen.variables import macros
-from dashgen.viewer import Viewer
 
 Json = dict[str, Any]
 

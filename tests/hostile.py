@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from dashgen.plain import LONGEST, line
+from dashgen.guard.text import LONGEST, line
 
 EXAMPLES = int(os.environ.get("DASHGEN_EXAMPLES", "2000"))
 

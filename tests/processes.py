@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from dashgen import engine
+from dashgen.engine import scheduled as engine
 
 PATIENCE = 30.0  # seconds
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))

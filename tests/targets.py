@@ -14,8 +14,8 @@ from typing import Any
 import _jsonnet
 import yaml
 
-from dashgen import build
-from dashgen.config import Site
+from dashgen.build import bundle as build
+from dashgen.config.site import Site
 from dashgen.model import Bundle
 from dashgen.targets import TARGETS
 

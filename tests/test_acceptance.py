@@ -11,10 +11,14 @@ import yaml
 from processes import tool
 from typer.testing import CliRunner
 
-from dashgen import build, config, ncclperf, proof, scoreboard
-from dashgen.cli import app
+from dashgen.build import bundle as build
+from dashgen.cli.main import app
+from dashgen.config import nccl_tests as ncclperf
+from dashgen.config import site as config
 from dashgen.errors import UserError
 from dashgen.model import AlertRule, Sensitivity
+from dashgen.validation import results as scoreboard
+from dashgen.validation import validate as proof
 
 SAMPLES = Path(__file__).parent / "ncclperf"
 RECORDING = Path(__file__).parent / "recordings" / "below-acceptance"

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from processes import tool
 
-from dashgen import build, config
+from dashgen.build import bundle as build
+from dashgen.config import site as config
+from dashgen.engine.prometheus import evaluate, rendered_annotations
 from dashgen.model import AlertRule, Sensitivity
-from dashgen.prometheus import evaluate, rendered_annotations
 from dashgen.recordings.format import read_samples, read_story
 from dashgen.targets.rulefile import rule_file
 

@@ -16,18 +16,19 @@ import pytest
 from grafana_judge import VERSIONS, Json, View, judged, look
 from processes import tool
 
-from dashgen import build, scoreboard
-from dashgen.boards import Board
-from dashgen.catalogue.dashboards.verdicts import STATES, WORDS
-from dashgen.config import Site
-from dashgen.looks import PALETTE
+from dashgen.build import bundle as build
+from dashgen.catalogue.boards.verdicts import STATES, WORDS
+from dashgen.config.site import Site
+from dashgen.engine.evaluated import replay, serve
+from dashgen.engine.prometheus import Server
+from dashgen.grafana.looks import PALETTE
+from dashgen.grafana.parsed import Board
 from dashgen.model import Bundle
 from dashgen.preview.draw import Drawn, Sheet, Surroundings, draw
 from dashgen.preview.figures import Figure
 from dashgen.preview.lines import MOST_CURVES
-from dashgen.prometheus import Server
 from dashgen.recordings.format import Recording, Series, read_samples, read_story
-from dashgen.replay import replay, serve
+from dashgen.validation import results as scoreboard
 
 pytestmark = pytest.mark.heavy
 

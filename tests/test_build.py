@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from dashgen import build, catalogue, config
+from dashgen import catalogue
+from dashgen.build import bundle as build
 from dashgen.catalogue.metrics import METRICS
+from dashgen.config import site as config
 from dashgen.errors import UserError
 from dashgen.model import AlertRule, Sensitivity
 from dashgen.promql import names

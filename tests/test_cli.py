@@ -23,10 +23,10 @@ from jsonschema import Draft202012Validator
 from processes import tool
 
 from dashgen import __version__
-from dashgen.cli import app
+from dashgen.cli.main import app
+from dashgen.engine.prometheus import check_rules
 from dashgen.model import Sensitivity
-from dashgen.output import MANIFEST
-from dashgen.prometheus import check_rules
+from dashgen.output.writer import MANIFEST
 from dashgen.recordings.format import SAMPLES, STORY
 
 ROOT = Path(__file__).parent.parent

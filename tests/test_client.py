@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from servers import Asked, Reply, answering, dripping, success, vector
 
 from dashgen.errors import UserError
-from dashgen.live.access import Access, access
-from dashgen.live.answers import Alertmanagers, Rules, Targets, Values, read
-from dashgen.live.api import Prometheus
-from dashgen.live.client import Client, Limits, TooLarge
+from dashgen.live.client.access import Access, access
+from dashgen.live.client.answers import Alertmanagers, Rules, Targets, Values, read
+from dashgen.live.client.api import Prometheus
+from dashgen.live.client.http import Client, Limits, TooLarge
 
 SECRET = "s3cr3t-t0ken"
 

@@ -18,12 +18,14 @@ from jsonschema import Draft202012Validator
 from processes import tool
 from pydantic import BaseModel
 
-from dashgen import build, catalogue, config, promql
-from dashgen.config import Site
+from dashgen import catalogue, promql
+from dashgen.build import bundle as build
+from dashgen.config import site as config
+from dashgen.config.site import Site
+from dashgen.engine.prometheus import check_rules
 from dashgen.errors import UserError
-from dashgen.explain import example
+from dashgen.explain.words import example
 from dashgen.model import AlertRule, Sensitivity
-from dashgen.prometheus import check_rules
 from dashgen.targets import TARGETS
 
 

@@ -18,13 +18,17 @@ import pytest
 from grafana_models import misread, units
 from processes import tool
 
-from dashgen import build, catalogue, config, grafana, variables
-from dashgen.boards import Board, references, variable_query
-from dashgen.catalogue.dashboards.verdicts import STATES
+from dashgen import catalogue
+from dashgen.build import bundle as build
+from dashgen.catalogue.boards.verdicts import STATES
 from dashgen.catalogue.metrics import METRICS
-from dashgen.lint import lint
+from dashgen.config import site as config
+from dashgen.engine.prometheus import Server, make_blocks
+from dashgen.grafana import dashboard as grafana
+from dashgen.grafana import variables
+from dashgen.grafana.parsed import Board, references, variable_query
+from dashgen.lint.rules import lint
 from dashgen.model import AlertRule, Sensitivity
-from dashgen.prometheus import Server, make_blocks
 from dashgen.recordings.format import Series
 
 Json = dict[str, Any]

@@ -20,17 +20,18 @@ from processes import PATIENCE, serving, tool
 from servers import Asked, Reply, answering
 
 import dashgen as dashgen_package
-from dashgen import build, config
+from dashgen.build import bundle as build
 from dashgen.catalogue.metrics import METRICS
-from dashgen.live.access import VARIABLES
-from dashgen.live.answers import Alertmanagers
-from dashgen.live.api import Prometheus
-from dashgen.live.client import Client
+from dashgen.config import site as config
+from dashgen.engine.prometheus import make_blocks
+from dashgen.live.client.access import VARIABLES
+from dashgen.live.client.answers import Alertmanagers
+from dashgen.live.client.api import Prometheus
+from dashgen.live.client.http import Client
 from dashgen.live.doctor.probe import Probe
 from dashgen.live.doctor.rules import VERDICT
 from dashgen.live.doctor.table import CONDITIONS, Told, cure, examine
 from dashgen.model import Metric
-from dashgen.prometheus import make_blocks
 from dashgen.recordings.format import Series, to_openmetrics
 from dashgen.targets.rulefile import rule_file
 

@@ -12,8 +12,9 @@ import yaml
 from command import dashgen
 from targets import render
 
-from dashgen import config, drift
-from dashgen.output import Change
+from dashgen.config import site as config
+from dashgen.output import changes as drift
+from dashgen.output.writer import Change
 
 
 def rules(*alerts: dict[str, Any]) -> str:

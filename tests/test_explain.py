@@ -19,16 +19,18 @@ from processes import tool
 from servers import Reply, answering
 from test_record import prometheus
 
-from dashgen import build, catalogue, config, promql
+from dashgen import catalogue, promql
+from dashgen.build import bundle as build
 from dashgen.catalogue.metrics import COMPANIONS, METRICS
-from dashgen.config import Companions, Site
+from dashgen.config import site as config
+from dashgen.config.site import Companions, Site
+from dashgen.engine.evaluated import replay
 from dashgen.errors import UserError
-from dashgen.explain import explain
-from dashgen.lineage import Step, steps, tree, vocabulary
+from dashgen.explain.tree import Step, steps, tree, vocabulary
+from dashgen.explain.values import MOST_JOBS, MOST_ROWS, moment, of_job
+from dashgen.explain.words import explain
 from dashgen.model import Sensitivity
 from dashgen.recordings.format import Series, read_samples, read_story
-from dashgen.replay import replay
-from dashgen.why import MOST_JOBS, MOST_ROWS, moment, of_job
 
 EVERYTHING = config.site({"companions": {"slurm": {"enabled": True}, "throughput": {"metric": "mfu"}}}, "test")
 KEYS = {*Site.model_fields, *(f"companions.{name}" for name in Companions.model_fields)}

@@ -11,14 +11,17 @@ import numpy as np
 import pytest
 from processes import tool
 
-from dashgen import build, catalogue, config, scoreboard
-from dashgen.catalogue import fabric
+from dashgen import catalogue
+from dashgen.build import bundle as build
 from dashgen.catalogue.runbooks import COUNTERS
+from dashgen.catalogue.signals import fabric
+from dashgen.config import site as config
+from dashgen.engine.prometheus import evaluate
 from dashgen.model import AlertRule, Sensitivity, Severity
-from dashgen.prometheus import evaluate
-from dashgen.proof import prove
 from dashgen.recordings.format import Series
 from dashgen.targets.rulefile import rule_file
+from dashgen.validation import results as scoreboard
+from dashgen.validation.validate import prove
 
 START = 1_773_930_000.0
 STEP = 15

@@ -23,8 +23,8 @@ import pytest
 from command import Done, dashgen, environment, tree
 from processes import tool
 
-from dashgen import output
 from dashgen.errors import UserError
+from dashgen.output import writer as output
 from dashgen.recordings.format import SAMPLES, STORY, Recording, Series
 from dashgen.recordings.importing import save
 

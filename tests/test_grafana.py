@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_board import BOARD, OTHER
 
-from dashgen import grafana, modernise
+from dashgen.grafana import dashboard as grafana
+from dashgen.grafana import schema as modernise
 from dashgen.model import Dashboard, Panel, Query, Row, Unit
 
 STYLE = grafana.Style()

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 import pytest
 from processes import tool
 
-from dashgen.config import Site
-from dashgen.recordings.scenario import Scenario
-from dashgen.recordings.simulate import simulate
-from dashgen.trials.draw import Trial, family
-from dashgen.trials.judge import PACKS, Incident, Result, execute, rule_files, run
+from dashgen.config.site import Site
+from dashgen.simulator.scenario import Scenario
+from dashgen.simulator.simulate import simulate
+from dashgen.validation.judge import PACKS, Incident, Result, execute, rule_files, run
+from dashgen.worlds.draw import Trial, family
 
 pytestmark = pytest.mark.heavy
 

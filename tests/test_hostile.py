@@ -17,19 +17,25 @@ from hypothesis import strategies as st
 from processes import tool
 from pydantic import BaseModel
 
-from dashgen import accepted, build, config, foreign, lint, mixin, overlay, scoreboard
-from dashgen.config import Site
+from dashgen.build import accepted
+from dashgen.build import bundle as build
+from dashgen.config import site as config
+from dashgen.config.site import Site
+from dashgen.engine.prometheus import run
 from dashgen.errors import UserError
-from dashgen.explain import example
-from dashgen.grafana import text
+from dashgen.explain.words import example
+from dashgen.grafana.dashboard import text
+from dashgen.jsonnet import mixin, overlay
+from dashgen.lint import foreign
+from dashgen.lint import rules as lint
 from dashgen.model import Sensitivity
-from dashgen.prometheus import run
 from dashgen.recordings import jsonmode, textfile
 from dashgen.recordings.format import EARLIEST, LATEST, SAMPLES, STORY, read_samples, read_story, write_samples
 from dashgen.recordings.importing import save
 from dashgen.recordings.inspector import GPU_TIMING
-from dashgen.recordings.scenario import load_scenario, scenario_path
+from dashgen.simulator.scenario import load_scenario, scenario_path
 from dashgen.targets.rulefile import rule_file
+from dashgen.validation import results as scoreboard
 
 RECORDING = Path(__file__).parent / "recordings" / "warm-up"
 

@@ -14,8 +14,8 @@ from hostile import NAMES, NUMBERS, PROMQL, TEXTS, WORDS, share
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashgen import cli
-from dashgen.plain import LONGEST
+from dashgen.cli import main as cli
+from dashgen.guard.text import LONGEST
 
 FILES = ["dashgen.yaml", "pack", "bad.yaml", "latin.yaml", "pipe", "loop", "board.json", ".", "nowhere", "/dev/zero"]
 COMMANDS = [

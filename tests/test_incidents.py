@@ -19,17 +19,18 @@ from processes import rule_engine
 from servers import Asked, Reply, answering
 from test_record import prometheus
 
-from dashgen import config
 from dashgen.catalogue import SIGNAL_BY_NAME
+from dashgen.config import site as config
 from dashgen.errors import UserError
-from dashgen.live import annotate, incident_report, look
-from dashgen.live.api import Prometheus
-from dashgen.live.client import Client
-from dashgen.live.history import AtHand, Played, played
-from dashgen.live.incidents import GPUS, SINCE, THROUGHPUT, USUAL, VERDICT, Incident, incidents
-from dashgen.live.review import review
+from dashgen.live.client.api import Prometheus
+from dashgen.live.client.http import Client
+from dashgen.live.incidents import annotate, look
+from dashgen.live.incidents import report as incident_report
+from dashgen.live.incidents.history import AtHand, Played, played
+from dashgen.live.incidents.review import review
+from dashgen.live.incidents.windows import GPUS, SINCE, THROUGHPUT, USUAL, VERDICT, Incident, incidents
 from dashgen.recordings.format import Series, read_samples, read_story
-from dashgen.recordings.simulate import load_scenario, simulate
+from dashgen.simulator.simulate import load_scenario, simulate
 
 RECORDINGS = Path(__file__).parent / "recordings"
 TOLD = {"companions": {"throughput": {"metric": "megatron_training_throughput_tflops", "unit": "tflops"}}}
@@ -283,8 +284,8 @@ def test_what_cannot_be_told_is_one_line(arguments: list[str], message: str, tmp
 
 
 def test_every_series_that_incidents_read_is_in_the_catalogue() -> None:
-    from dashgen.live import evidence
-    from dashgen.live import incidents as module
+    from dashgen.live.incidents import evidence
+    from dashgen.live.incidents import windows as module
 
     names = [value for each in (module, evidence) for value in vars(each).values() if isinstance(value, str)]
     names = [name for name in names if name.count(":") == 2 and " " not in name]

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from sample_board import BOARD, OTHER, SERIES
 
 import dashgen as package
-from dashgen import grafana
 from dashgen.findings import Finding
-from dashgen.lint import RULES, documentation, lint, render
+from dashgen.grafana import dashboard as grafana
+from dashgen.lint.rules import RULES, documentation, lint, render
 from dashgen.promql import bare_counters, empty, labels, names, parse, selectors
 
 Json = dict[str, Any]
@@ -225,7 +225,7 @@ def test_every_rule_has_a_fault_and_a_documentation() -> None:
 
 def test_the_page_about_the_rules_is_what_the_rules_say_of_themselves() -> None:
     page = (Path(package.__file__).parent / "docs" / "lint.md").read_text(encoding="utf-8")
-    assert page == documentation(), "write dashgen.lint.documentation() to dashgen/docs/lint.md"
+    assert page == documentation(), "write dashgen.lint.rules.documentation() to dashgen/docs/lint.md"
     assert re.findall("^## (.+)$", page, re.MULTILINE) == list(RULES)
 
 

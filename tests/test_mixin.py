@@ -12,7 +12,8 @@ import pytest
 from targets import evaluate, render
 
 import dashgen
-from dashgen import build, config
+from dashgen.build import bundle as build
+from dashgen.config import site as config
 from dashgen.model import Sensitivity
 from dashgen.targets import TARGETS
 from dashgen.targets.rulefile import group_data

@@ -13,7 +13,7 @@ import pytest
 from command import tree
 
 from dashgen.errors import UserError
-from dashgen.output import MANIFEST, Change, changes, write, write_file
+from dashgen.output.writer import MANIFEST, Change, changes, write, write_file
 
 OWNED = ("rules", "dashboards")
 FILES = {"rules/a.yaml": "a: 1\n", "rules/books/A.md": "# A\n", "dashboards/d.json": "{}\n"}

@@ -15,7 +15,8 @@ from command import dashgen, tree
 from targets import boards, evaluate, managed_groups, prometheus_groups, render
 
 import dashgen as package
-from dashgen import build, config
+from dashgen.build import bundle as build
+from dashgen.config import site as config
 from dashgen.errors import UserError
 from dashgen.model import AlertRule, Sensitivity
 from dashgen.targets import TARGETS

@@ -17,12 +17,12 @@ from command import Done, dashgen, environment, tree
 from processes import tool
 from slow_network import BANDWIDTH, START, samples, story
 
+from dashgen.engine.evaluated import replay, serve
 from dashgen.errors import UserError
 from dashgen.model import AlertRule, Bundle, RecordingRule, RuleGroup, Sensitivity
 from dashgen.preview import make
 from dashgen.preview.page import MARK
 from dashgen.recordings.format import Series, write_samples, write_story
-from dashgen.replay import replay, serve
 
 MEDIUM = Sensitivity.MEDIUM
 HOSTILE = (

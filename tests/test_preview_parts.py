@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dashgen import build
-from dashgen.boards import Board
-from dashgen.config import Site
-from dashgen.preview import cells, draw, frames, lines, page, sections, units
+from dashgen.build import bundle as build
+from dashgen.config.site import Site
+from dashgen.grafana import units
+from dashgen.grafana.parsed import Board
+from dashgen.preview import cells, draw, frames, lines, page, sections
 from dashgen.preview.fields import Field, colour, field_of, ignored
 from dashgen.preview.figures import Region, Span, plain
 from dashgen.preview.frames import Curve, NotDrawn

@@ -13,17 +13,17 @@ from command import dashgen
 from processes import tool
 
 import dashgen as package
-from dashgen import build
-from dashgen.catalogue.dashboards.verdicts import VERDICT
-from dashgen.config import Site
+from dashgen.build import bundle as build
+from dashgen.catalogue.boards.verdicts import VERDICT
+from dashgen.config.site import Site
+from dashgen.engine.prometheus import Firing
 from dashgen.errors import UserError
 from dashgen.preview import commands, make, pictures
 from dashgen.preview.figures import Span
 from dashgen.preview.story import FAULT, achieved, regions, situation, worst
-from dashgen.prometheus import Firing
 from dashgen.recordings.format import Fault, Recording, Series
-from dashgen.recordings.scenario import scenario_path
-from dashgen.recordings.simulate import make_recording
+from dashgen.simulator.scenario import scenario_path
+from dashgen.simulator.simulate import make_recording
 
 START = datetime(2026, 3, 19, 14, tzinfo=UTC)
 

@@ -12,11 +12,19 @@ import numpy as np
 import pytest
 from processes import tool
 
-from dashgen import prometheus
+from dashgen.engine import prometheus
+from dashgen.engine.prometheus import (
+    ExpressionError,
+    Server,
+    check_rules,
+    evaluate,
+    find,
+    make_blocks,
+    rendered_annotations,
+)
+from dashgen.engine.ruletest import is_timestamp, seconds, unit_test
 from dashgen.errors import UserError
-from dashgen.prometheus import ExpressionError, Server, check_rules, evaluate, find, make_blocks, rendered_annotations
 from dashgen.recordings.format import Series
-from dashgen.ruletest import is_timestamp, seconds, unit_test
 
 START = 1_773_930_000.0
 SCRAPE = 15

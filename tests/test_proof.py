@@ -16,8 +16,8 @@ from slow_network import BANDWIDTH, START, samples, story
 
 from dashgen.errors import UserError
 from dashgen.model import AlertRule, Bundle, RecordingRule, RuleGroup, Sensitivity
-from dashgen.proof import Proof, Scoreboard, check_packs, prove, prove_all, unproven
 from dashgen.recordings.format import Recording, Series, write_samples, write_story
+from dashgen.validation.validate import Proof, Scoreboard, check_packs, prove, prove_all, unproven
 
 LOW, MEDIUM, HIGH = Sensitivity
 

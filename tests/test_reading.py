@@ -10,10 +10,16 @@ from pathlib import Path
 import pytest
 
 import dashgen
-from dashgen import config, config_values, foreign, jsonnet, promql, reading, replay
+from dashgen import promql
+from dashgen.config import site as config
+from dashgen.config import values as config_values
+from dashgen.engine import evaluated as replay
 from dashgen.errors import UserError
-from dashgen.plain import LONGEST, block, in_json, line, listed, visible
-from dashgen.reading import parse_json, parse_yaml, read_bytes, read_text
+from dashgen.guard import files as reading
+from dashgen.guard.files import parse_json, parse_yaml, read_bytes, read_text
+from dashgen.guard.text import LONGEST, block, in_json, line, listed, visible
+from dashgen.jsonnet import sandbox as jsonnet
+from dashgen.lint import foreign
 from dashgen.recordings import format, textfile
 
 

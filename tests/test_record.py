@@ -18,15 +18,16 @@ from command import dashgen
 from processes import serving, tool
 from servers import Asked, Reply, answering, success
 
-from dashgen import build, config
+from dashgen.build import bundle as build
 from dashgen.catalogue.metrics import METRICS
+from dashgen.config import site as config
+from dashgen.engine.prometheus import evaluate
 from dashgen.errors import UserError
-from dashgen.live.api import Prometheus
-from dashgen.live.client import Client
-from dashgen.live.grid import on_grid, rhythm
-from dashgen.live.record import record
+from dashgen.live.client.api import Prometheus
+from dashgen.live.client.http import Client
+from dashgen.live.recorder.grid import on_grid, rhythm
+from dashgen.live.recorder.record import record
 from dashgen.model import Sensitivity
-from dashgen.prometheus import evaluate
 from dashgen.recordings.format import (
     SAMPLES,
     STORY,
@@ -324,7 +325,7 @@ def test_a_server_that_cannot_be_used_leaves_nothing_behind(reply: Reply, messag
 
 
 def test_more_than_fits_into_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dashgen.live.fetch.MOST_SAMPLES", 500)
+    monkeypatch.setattr("dashgen.live.recorder.fetch.MOST_SAMPLES", 500)
     with prometheus(fleet(), tmp_path) as url, pytest.raises(UserError, match="record fewer jobs at a time"):
         recorded(url, tmp_path / "out")
 

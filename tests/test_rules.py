@@ -11,10 +11,12 @@ import promql_parser
 import pytest
 from processes import tool
 
-from dashgen import build, config, promql
+from dashgen import promql
+from dashgen.build import bundle as build
+from dashgen.config import site as config
+from dashgen.engine.prometheus import check_rules
 from dashgen.errors import UserError
 from dashgen.model import AlertRule, RecordingRule, RuleGroup, Sensitivity
-from dashgen.prometheus import check_rules
 from dashgen.targets.rulefile import rule_file
 
 EVERY_COMPANION = {name: {"enabled": True} for name in config.Companions.model_fields if name != "throughput"}

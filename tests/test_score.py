@@ -15,17 +15,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from processes import rule_engine, tool
 
-from dashgen import config, engine
-from dashgen.engine import Moments, Outcome
+from dashgen.config import site as config
+from dashgen.engine import scheduled as engine
+from dashgen.engine.prometheus import Firing, evaluate
+from dashgen.engine.scheduled import Moments, Outcome
 from dashgen.errors import UserError
 from dashgen.model import Sensitivity
-from dashgen.prometheus import Firing, evaluate
 from dashgen.recordings.format import Series, read_samples, read_story
 from dashgen.recordings.importing import save
-from dashgen.trials.judge import Case, Incident, rule_files, verdict
-from dashgen.trials.packs import apart, own, theirs
-from dashgen.trials.recorded import GHOST, Engine, judge_all, left, presence
-from dashgen.trials.spans import length, overlap, union
+from dashgen.validation.judge import Case, Incident, rule_files, verdict
+from dashgen.validation.packs import apart, own, theirs
+from dashgen.validation.recorded import GHOST, Engine, judge_all, left, presence
+from dashgen.validation.spans import length, overlap, union
 
 RECORDINGS = Path(__file__).parent / "recordings"
 START, END = slow_network.START, slow_network.START + 900

@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dashgen.errors import UserError
-from dashgen.recordings.dumps import run_job
 from dashgen.recordings.format import SAMPLES, STORY, Recording, Series, read_samples, read_story
 from dashgen.recordings.inspector import message_size_range
-from dashgen.recordings.physics import PRESETS, bus_bytes
-from dashgen.recordings.scenario import Scenario
-from dashgen.recordings.simulate import load_scenario, make_recording, scenario_names, scenario_path, simulate
+from dashgen.simulator.dumps import run_job
+from dashgen.simulator.physics import PRESETS, bus_bytes
+from dashgen.simulator.scenario import Scenario
+from dashgen.simulator.simulate import load_scenario, make_recording, scenario_names, scenario_path, simulate
 
 RECORDINGS = Path(__file__).parent / "recordings"
 BANDWIDTH, TIME = "nccl_bus_bandwidth_gbs", "nccl_collective_exec_time_microseconds"

@@ -14,16 +14,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dashgen import config, promql
+from dashgen import promql
+from dashgen.config import site as config
 from dashgen.errors import UserError
-from dashgen.live import look, selection
-from dashgen.live.annotate import annotate
-from dashgen.live.api import Prometheus
-from dashgen.live.client import Client
+from dashgen.live.client.api import Prometheus
+from dashgen.live.client.http import Client
 from dashgen.live.doctor.probe import Probe
 from dashgen.live.doctor.table import cure, examine
-from dashgen.live.incidents import VERDICT
-from dashgen.live.record import record
+from dashgen.live.incidents import look
+from dashgen.live.incidents.annotate import annotate
+from dashgen.live.incidents.windows import VERDICT
+from dashgen.live.recorder import selection
+from dashgen.live.recorder.record import record
 
 SITE = config.Site()
 END = datetime(2026, 3, 19, 15, tzinfo=UTC)

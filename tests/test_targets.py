@@ -18,10 +18,13 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from targets import boards, documents, expected_rules, managed_groups, prometheus_groups, render
 
 import dashgen
-from dashgen import build, config
+from dashgen.build import bundle as build
+from dashgen.config import site as config
 from dashgen.errors import UserError
 from dashgen.model import AlertRule, Bundle, RuleGroup, Sensitivity
-from dashgen.targets import FORMATS, TARGETS, Pack, grafana_rules, kubernetes
+from dashgen.targets import FORMATS, TARGETS, Pack
+from dashgen.targets.grafana import rules as grafana_rules
+from dashgen.targets.kubernetes import objects as kubernetes
 
 SITES: dict[str, dict[str, Any]] = {
     "defaults": {},
@@ -520,7 +523,7 @@ def test_the_compose_example_mounts_what_a_build_writes_and_prometheus_takes_its
 def test_the_commands_of_the_examples_exist_with_their_options(name: str) -> None:
     import typer
 
-    from dashgen.cli import app
+    from dashgen.cli.main import app
 
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     found = re.findall(r"(?:run:|entry:|^ *-?) *dashgen (\w+)(.*)", (EXAMPLES / name).read_text(), re.MULTILINE)

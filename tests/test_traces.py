@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from processes import rule_engine
 
-from dashgen import config
-from dashgen.config import Site
+from dashgen.config import site as config
+from dashgen.config.site import Site
 from dashgen.model import Sensitivity
 from dashgen.recordings.format import read_samples, read_story, write_samples, write_story
-from dashgen.trials.packs import own
-from dashgen.trials.recorded import Engine, Judged, judge_one
+from dashgen.validation.packs import own
+from dashgen.validation.recorded import Engine, Judged, judge_one
 
 TRACES = Path(__file__).parent / "worlds" / "traces"
 DUMP = Site().dump_interval

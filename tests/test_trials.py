@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 from processes import tool
 
-from dashgen import config
-from dashgen.prometheus import Firing
+from dashgen.config import site as config
+from dashgen.engine.prometheus import Firing
 from dashgen.recordings.format import Fault, Recording
-from dashgen.recordings.scenario import Scenario
-from dashgen.trials.draw import SCHEDULE, Trial, draw, family, seeds
-from dashgen.trials.families import FAMILIES
-from dashgen.trials.judge import Alarm, Incident, Result, judge
-from dashgen.trials.score import CRITERIA, by_kind, measures, view, worse
+from dashgen.simulator.scenario import Scenario
+from dashgen.validation.judge import Alarm, Incident, Result, judge
+from dashgen.validation.measures import CRITERIA, by_kind, measures, view, worse
+from dashgen.worlds.draw import SCHEDULE, Trial, draw, family, seeds
+from dashgen.worlds.families import FAMILIES
 
 BENCHMARK = Path(__file__).parent / "benchmarks" / "detection.py"
 MINUTE = 60.0

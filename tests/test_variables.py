@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from dashgen.boards import Board
-from dashgen.variables import Choice, choices, constants, fill, legend_labels, macros, pick
+from dashgen.grafana.parsed import Board
+from dashgen.grafana.variables import Choice, choices, constants, fill, legend_labels, macros, pick
 
 JOB = Choice(name="job", label="slurm_job_id", match="", multi=True, everything="")
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from test_simulate import BANDWIDTH, TFLOPS, TIME, labelled, mean, scenario
 
-from dashgen import config
+from dashgen.config import site as config
 from dashgen.errors import UserError
-from dashgen.recordings.dumps import Bucket, Run, run_job
 from dashgen.recordings.format import Series, to_openmetrics
-from dashgen.recordings.simulate import simulate, together
-from dashgen.trials.priors import PRIORS, Uniform, WideDice
-from dashgen.trials.wide import wide_job
-from dashgen.trials.worlds import WORLDS, world_draw, world_trial
+from dashgen.simulator.dumps import Bucket, Run, run_job
+from dashgen.simulator.simulate import simulate, together
+from dashgen.worlds.priors import PRIORS, Uniform, WideDice
+from dashgen.worlds.wide import wide_job
+from dashgen.worlds.worlds import WORLDS, world_draw, world_trial
 
 QUIET = {"biased": 0, "jitter": 0.001, "noise": 0.01, "inner_noise": 0.01}
 RAILS = {"tp": 4, **QUIET}

@@ -4,7 +4,8 @@ A rule reads what stands before it in its group, or what an earlier evaluation r
 
 from __future__ import annotations
 
-from dashgen.catalogue import (
+from dashgen.catalogue.baselines import USUAL_GROUP
+from dashgen.catalogue.signals import (
     acceptance,
     bandwidth,
     fabric,
@@ -17,8 +18,7 @@ from dashgen.catalogue import (
     transport,
     verdict,
 )
-from dashgen.catalogue.baselines import USUAL_GROUP
-from dashgen.catalogue.freshness import PRESENCE_GROUP
+from dashgen.catalogue.signals.freshness import PRESENCE_GROUP
 from dashgen.model import Alert, Signal
 
 SIGNALS: tuple[Signal, ...] = (

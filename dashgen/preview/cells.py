@@ -11,8 +11,8 @@ import plotly.graph_objects as go
 from plotly.colors import sample_colorscale
 from plotly.exceptions import PlotlyError
 
-from dashgen.boards import Json, mapping
-from dashgen.preview import units
+from dashgen.grafana import units
+from dashgen.grafana.parsed import Json, mapping
 from dashgen.preview.fields import CLASSIC, Field
 from dashgen.preview.figures import (
     AXIS,

@@ -8,26 +8,15 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dashgen.boards import Json, PanelView, Query, mapping
+from dashgen.engine.panels import Viewer
+from dashgen.engine.prometheus import ExpressionError
+from dashgen.grafana.parsed import Json, PanelView, Query, mapping
+from dashgen.grafana.variables import fill
 from dashgen.preview import cells, lines
 from dashgen.preview.fields import Field, field_of, ignored
 from dashgen.preview.figures import Figure, Region, Span
-from dashgen.preview.frames import (
-    Cell,
-    Curve,
-    NotDrawn,
-    Table,
-    last,
-    legend,
-    ordered,
-    reduction,
-    settled,
-    table,
-)
-from dashgen.prometheus import ExpressionError
+from dashgen.preview.frames import Cell, Curve, NotDrawn, Table, last, legend, ordered, reduction, settled, table
 from dashgen.recordings.format import Series
-from dashgen.variables import fill
-from dashgen.viewer import Viewer
 
 MOST_LINES = 200
 """Lines of a table that anybody scrolls through."""

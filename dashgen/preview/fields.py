@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dashgen.boards import Json, mapping, objects
-from dashgen.preview import units
+from dashgen.grafana import units
+from dashgen.grafana.parsed import Json, mapping, objects
 
 CLASSIC = (
     *("#7EB26D", "#EAB839", "#6ED0E0", "#EF843C", "#E24D42", "#1F78C1", "#BA43A9", "#705DA0", "#508642", "#CCA300"),

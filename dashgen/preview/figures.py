@@ -16,7 +16,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from dashgen.boards import Json
+from dashgen.grafana.parsed import Json
 from dashgen.preview.fields import CLASSIC, Field, shade
 from dashgen.preview.frames import Curve
 

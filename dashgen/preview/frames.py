@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from dashgen.boards import Json, mapping, objects
+from dashgen.grafana.parsed import Json, mapping, objects
 from dashgen.recordings.format import Series, selector
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from dashgen.boards import Json, mapping
-from dashgen.preview import units
+from dashgen.grafana import units
+from dashgen.grafana.parsed import Json, mapping
 from dashgen.preview.fields import Field
 from dashgen.preview.figures import (
     Entry,

@@ -7,9 +7,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dashgen import variables
-from dashgen.boards import Board, Json, mapping, objects
+from dashgen.engine.evaluated import Replay, replay, serve, within
+from dashgen.engine.panels import Viewer
+from dashgen.engine.prometheus import ExpressionError
 from dashgen.errors import UserError
+from dashgen.grafana import variables
+from dashgen.grafana.parsed import Board, Json, mapping, objects
 from dashgen.model import Bundle, Sensitivity
 from dashgen.preview import story
 from dashgen.preview.draw import Drawn, Surroundings, draw
@@ -18,11 +21,8 @@ from dashgen.preview.figures import Region, Span
 from dashgen.preview.frames import legend
 from dashgen.preview.page import Page, page
 from dashgen.preview.sections import Mark, Section, anchor
-from dashgen.prometheus import ExpressionError
-from dashgen.proof import PanelNeeds
 from dashgen.recordings.format import Labels, Series, read_samples, read_story
-from dashgen.replay import Replay, replay, serve, within
-from dashgen.viewer import Viewer
+from dashgen.validation.validate import PanelNeeds
 
 MOST_POINTS = 960
 """Points of a curve: as many as a panel is wide on a large screen."""

@@ -19,6 +19,7 @@ from importlib.resources import files
 from plotly.offline import get_plotlyjs
 
 from dashgen import __version__
+from dashgen.engine.prometheus import Firing
 from dashgen.model import Sensitivity
 from dashgen.preview.sections import (
     Section,
@@ -33,7 +34,6 @@ from dashgen.preview.sections import (
     text,
 )
 from dashgen.preview.story import FAULT, Achieved
-from dashgen.prometheus import Firing
 from dashgen.recordings.format import Recording, clock
 
 MARK = "<!DOCTYPE html>\n<!-- Written by `dashgen preview`. -->\n"

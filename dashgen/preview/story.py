@@ -7,13 +7,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dashgen.catalogue.dashboards.verdicts import VERDICT
-from dashgen.config import PRESETS
+from dashgen.catalogue.boards.verdicts import VERDICT
+from dashgen.config.site import PRESETS
+from dashgen.engine.prometheus import Firing
 from dashgen.preview.fields import Field
 from dashgen.preview.figures import Figure, Region, Span
 from dashgen.preview.frames import Curve
 from dashgen.preview.lines import time_series
-from dashgen.prometheus import Firing
 from dashgen.recordings.format import Fault, Recording, Series
 
 FAULT = "#5B6470"

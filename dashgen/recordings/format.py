@@ -24,11 +24,11 @@ import yaml
 from numpy.typing import NDArray
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from dashgen.checking import checked
 from dashgen.errors import UserError
+from dashgen.guard.files import opened, parse_yaml, read_text
+from dashgen.guard.models import checked
+from dashgen.guard.text import line, quoted
 from dashgen.model import Sensitivity
-from dashgen.plain import line, quoted
-from dashgen.reading import opened, parse_yaml, read_text
 
 STORY = "recording.yaml"
 SAMPLES = "series.om.gz"

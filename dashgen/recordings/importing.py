@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dashgen import staging
 from dashgen.errors import UserError
-from dashgen.plain import line
+from dashgen.guard.text import line
+from dashgen.output import staging
 from dashgen.recordings.format import (
     MOST_SAMPLES,
     MOST_SCRAPES,

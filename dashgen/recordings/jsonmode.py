@@ -27,17 +27,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from dashgen.errors import UserError
-from dashgen.reading import opened
+from dashgen.guard.files import opened
 from dashgen.recordings.format import EARLIEST, LATEST, Recording, Series
-from dashgen.recordings.importing import (
-    SCRAPE_INTERVAL,
-    Damaged,
-    ImportReport,
-    Progress,
-    TooMuch,
-    imported,
-    printable,
-)
+from dashgen.recordings.importing import SCRAPE_INTERVAL, Damaged, ImportReport, Progress, TooMuch, imported, printable
 from dashgen.recordings.inspector import (
     COLLECTIVES,
     DUMP_INTERVAL,

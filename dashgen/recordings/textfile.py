@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from prometheus_client.parser import text_string_to_metric_families
 
 from dashgen.errors import UserError
-from dashgen.reading import opened
+from dashgen.guard.files import opened
 from dashgen.recordings.format import EARLIEST, LATEST, Labels, Recording, Series
 from dashgen.recordings.importing import (
     JOB,

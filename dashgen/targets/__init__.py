@@ -7,24 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from dashgen.config import Site
+from dashgen.config.site import Site
 from dashgen.model import Bundle
-from dashgen.targets import (
-    configmap,
-    files,
-    grafana_alerting,
-    grafana_operator,
-    mimir,
-    mixin,
-    prometheus,
-    prometheusrule,
-    resources,
-    terraform,
-    thanos,
-    vmalert,
-    vmrule,
-)
+from dashgen.targets import files, mixin
+from dashgen.targets.grafana import alerting as grafana_alerting
+from dashgen.targets.grafana import resources, terraform
+from dashgen.targets.kubernetes import configmap, grafana_operator, prometheusrule, vmrule
 from dashgen.targets.packs import Pack, packs
+from dashgen.targets.rulers import mimir, prometheus, thanos, vmalert
 
 __all__ = ["FORMATS", "TARGETS", "Pack", "Target"]
 

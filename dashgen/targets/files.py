@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from dashgen.config import Site
-from dashgen.grafana import text
+from dashgen.config.site import Site
+from dashgen.grafana.dashboard import text
 from dashgen.model import Bundle
 from dashgen.targets.packs import unexpanded
 from dashgen.targets.rulefile import commented, rule_file, to_yaml

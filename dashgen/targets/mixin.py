@@ -6,8 +6,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from dashgen import build, mixin
-from dashgen.config import Site
+from dashgen.build import bundle as build
+from dashgen.config.site import Site
+from dashgen.jsonnet import mixin
 from dashgen.model import Bundle
 from dashgen.targets.packs import GENERATED, tier
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dashgen.config import Site
+from dashgen.config.site import Site
 from dashgen.model import AlertRule, Bundle, RuleGroup, Sensitivity
 from dashgen.targets.rulefile import group_data
 

@@ -29,13 +29,15 @@ from pathlib import Path
 import numpy as np
 from cost import LASTS, last_recorded
 
-from dashgen import build, catalogue, variables
-from dashgen.boards import Board
-from dashgen.config import Site
-from dashgen.prometheus import Server, make_blocks, seconds
+from dashgen import catalogue
+from dashgen.build import bundle as build
+from dashgen.config.site import Site
+from dashgen.engine.prometheus import Server, make_blocks, seconds
+from dashgen.grafana import variables
+from dashgen.grafana.parsed import Board
 from dashgen.recordings.format import Series
-from dashgen.recordings.scenario import Scenario
-from dashgen.recordings.simulate import simulate
+from dashgen.simulator.scenario import Scenario
+from dashgen.simulator.simulate import simulate
 
 MB = 1024 * 1024
 JOB_GPUS = 256

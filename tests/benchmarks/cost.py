@@ -5,8 +5,8 @@ Run: python tests/benchmarks/cost.py [--jobs N] [--report FILE.json]   (jobs of 
 
 The reference is ``count(nccl_bus_bandwidth_gbs) + count(nccl_collective_exec_time_microseconds)`` on the same server in
 the same run. A rule counts by how often it runs: one whose group is evaluated every fourth dump counts a quarter. What
-the rules record on this fleet is found by the rule engine (``dashgen.engine``), and gets as much history as any rule
-looks back, a day for what is remembered.
+the rules record on this fleet is found by the rule engine (``dashgen.engine.scheduled``), and gets as much history
+as any rule looks back, a day for what is remembered.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ from pathlib import Path
 import numpy as np
 import promql_parser
 
-from dashgen import build, engine, promql
-from dashgen.config import Site
+from dashgen import promql
+from dashgen.build import bundle as build
+from dashgen.config.site import Site
+from dashgen.engine import scheduled as engine
+from dashgen.engine.prometheus import Server, make_blocks, seconds
+from dashgen.engine.ruletest import is_timestamp
 from dashgen.model import RecordingRule, RuleGroup, Sensitivity
-from dashgen.prometheus import Server, make_blocks, seconds
 from dashgen.recordings.format import Series
-from dashgen.recordings.scenario import Scenario
-from dashgen.recordings.simulate import simulate
-from dashgen.ruletest import is_timestamp
+from dashgen.simulator.scenario import Scenario
+from dashgen.simulator.simulate import simulate
 from dashgen.targets.rulefile import rule_file
 
 MB = 1024 * 1024

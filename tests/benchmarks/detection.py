@@ -27,9 +27,9 @@ from typing import Any
 from peers import PEERS
 
 from dashgen.recordings.importing import save
-from dashgen.trials.draw import Split, seeds, trial
-from dashgen.trials.judge import PACKS, SLOWDOWNS, Result, run
-from dashgen.trials.score import CRITERIA, Measures, View, by_kind, measures, shown, view, worse
+from dashgen.validation.judge import PACKS, SLOWDOWNS, Result, run
+from dashgen.validation.measures import CRITERIA, Measures, View, by_kind, measures, shown, view, worse
+from dashgen.worlds.draw import Split, seeds, trial
 
 FLOOR = Path(__file__).with_name("detection.json")
 RUNS = 471  # three times the schedule of families

@@ -10,8 +10,8 @@ import resource
 import sys
 import time
 
-from dashgen.recordings.scenario import Scenario
-from dashgen.recordings.simulate import simulate
+from dashgen.simulator.scenario import Scenario
+from dashgen.simulator.simulate import simulate
 
 MB = 1024 * 1024
 

@@ -18,14 +18,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dashgen import build, catalogue, config, engine
-from dashgen.catalogue import baselines, lateness, stalls, throughput, transport, verdict
+from dashgen import catalogue
+from dashgen.build import bundle as build
+from dashgen.catalogue import baselines
+from dashgen.catalogue.signals import lateness, stalls, throughput, transport, verdict
+from dashgen.config import site as config
+from dashgen.engine import scheduled as engine
 from dashgen.model import Alert, Sensitivity, Signal, Tier
-from dashgen.scorecard import FIGURES, gather
 from dashgen.targets.rulefile import rule_file
-from dashgen.trials.packs import Packs
-from dashgen.trials.recorded import Engine, Judged, judge_all
-from dashgen.trials.score import shown, view
+from dashgen.validation.measures import shown, view
+from dashgen.validation.packs import Packs
+from dashgen.validation.recorded import Engine, Judged, judge_all
+from dashgen.validation.score_report import FIGURES, gather
 
 FACTORS = (0.75, 1.25)
 

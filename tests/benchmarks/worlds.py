@@ -5,7 +5,7 @@ Run: python tests/benchmarks/worlds.py WORLD -o DIR [--seeds 0-78/2] [--jobs N]
 
 Each recording is a folder ``<family>-<seed>``. Same world and seed, same bytes. Even seeds are for choosing rules, odd
 seeds are held out. Worlds are ``trials`` (the narrow priors of the benchmark of detection) and those of
-``dashgen.trials.worlds``: what is drawn how often is data there and in ``dashgen.trials.priors``.
+``dashgen.worlds.worlds``: what is drawn how often is data there and in ``dashgen.worlds.priors``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from dashgen.recordings.format import write_samples, write_story
-from dashgen.trials.worlds import TRIALS
+from dashgen.worlds.worlds import TRIALS
 
 
 def write(world: str, folder: Path, seed: int) -> str:

@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from dashgen import build
+from dashgen.build import bundle as build
 from dashgen.errors import UserError
-from dashgen.live.client import Refused
+from dashgen.live.client.http import Refused
 from dashgen.live.doctor.probe import Diagnosis, Probe
 
 # What Grafana itself writes into a dashboard.

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from dashgen import build
+from dashgen.build import bundle as build
 from dashgen.catalogue.metrics import METRICS
-from dashgen.config import Site
-from dashgen.live.answers import Alertmanagers, Rules
-from dashgen.live.api import Prometheus, Samples
-from dashgen.live.client import Client, Refused
+from dashgen.config.site import Site
+from dashgen.live.client.answers import Alertmanagers, Rules
+from dashgen.live.client.api import Prometheus, Samples
+from dashgen.live.client.http import Client, Refused
 from dashgen.recordings.format import Series
 
 SAMPLE = 500

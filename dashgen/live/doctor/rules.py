@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 
-from dashgen import build, promql
-from dashgen.live.answers import Group
+from dashgen import promql
+from dashgen.build import bundle as build
+from dashgen.live.client.answers import Group
 from dashgen.live.doctor.probe import Diagnosis, Probe
 from dashgen.live.doctor.telemetry import named
 from dashgen.model import RecordingRule

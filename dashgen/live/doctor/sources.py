@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dashgen import build
+from dashgen.build import bundle as build
 from dashgen.catalogue.metrics import COMPANIONS, METRICS
-from dashgen.config import PRESETS
+from dashgen.config.site import PRESETS
 from dashgen.live.doctor.probe import Diagnosis, Probe
 from dashgen.live.doctor.telemetry import named
-from dashgen.live.selection import HOST_LABELS
+from dashgen.live.recorder.selection import HOST_LABELS
 
 # Where the absence has a condition of its own, or comes with the fault: counters are opt-in and worth having only.
 _TOLD_ELSEWHERE = frozenset({"textfile", "p2p", "throughput"})

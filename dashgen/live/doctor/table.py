@@ -10,9 +10,9 @@ from typing import Any
 import yaml
 
 from dashgen.findings import Finding
+from dashgen.guard.text import visible
 from dashgen.live.doctor import boards, rules, sources, telemetry
 from dashgen.live.doctor.probe import Diagnosis, Probe
-from dashgen.plain import visible
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from dashgen import build
+from dashgen.build import bundle as build
 from dashgen.catalogue.metrics import COLLECTIVE_LABELS
-from dashgen.live.api import Samples
+from dashgen.live.client.api import Samples
 from dashgen.live.doctor.probe import Diagnosis, Probe
-from dashgen.live.selection import one_of
+from dashgen.live.recorder.selection import one_of
 from dashgen.recordings.pseudonyms import JOB_LABELS
 
 MOST_NAMED = 5  # names in a sentence

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether Prometheus takes what was built: the last look at finished rules, whatever a site or its overlays wrote.
+
+Values of dashgen.yaml are checked where they are read; this is about what they, and overlays, have become in the rules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from dashgen.guard import grammar
+from dashgen.guard.text import line, quoted
+from dashgen.model import AlertRule, Bundle, RecordingRule, RuleGroup
+
+# prometheus/common model.ParseDuration, in which every unit comes once and in this order.
+_DURATION = re.compile(r"(?=.)(\d{1,3}y)?(\d{1,5}w)?(\d{1,6}d)?(\d{1,7}h)?(\d{1,9}m)?(\d{1,9}s)?(\d{1,9}ms)?", re.ASCII)
+_LONGEST_YEARS = 290  # what 64 bits of nanoseconds hold, rounded down
+_SECONDS = (31_536_000, 604_800, 86_400, 3600, 60, 1, 0.001)
+
+_ACTION = re.compile(r"\{\{-?\s*(/\*.*?\*/|(?:\"(?:\\.|[^\"\\])*\"|`[^`]*`|(?!\}\}).)*?)\s*-?\}\}", re.DOTALL)
+_BLOCKS = ("if", "range", "with", "define", "block")
+
+
+def problems(made: Bundle) -> Iterator[str]:
+    """What Prometheus would refuse, one line each, with the rule that it is in."""
+    groups = [("recording rules", made.recording), *((f"{tier} alerts", packs) for tier, packs in made.alerts.items())]
+    seen: set[str] = set()
+    for where, packs in groups:
+        for group in packs:
+            yield from _group(f"{where}: group {line(group.name, 60)}", group, seen)
+
+
+def _group(where: str, group: RuleGroup, seen: set[str]) -> Iterator[str]:
+    yield from _duration(f"{where}: interval", group.interval)
+    for rule in group.rules:
+        name = rule.record if isinstance(rule, RecordingRule) else rule.alert
+        place = f"{where}: {line(name, 60)}"
+        # Most expressions are in several packs.
+        if rule.expr not in seen:
+            seen.add(rule.expr)
+            yield from _said(f"{place}: expr", grammar.check_expression, rule.expr)
+        yield from _labels(f"{place}: label", rule.labels)
+        if isinstance(rule, RecordingRule):
+            yield from _said(place, grammar.check_metric, name)
+        else:
+            yield from _alert(place, rule)
+
+
+def _alert(place: str, rule: AlertRule) -> Iterator[str]:
+    if rule.hold:
+        yield from _duration(f"{place}: for", rule.hold)
+    if rule.keep:
+        yield from _duration(f"{place}: keep_firing_for", rule.keep)
+    for kind, texts in (("label", rule.labels), ("annotation", rule.annotations)):
+        for key, text in texts.items():
+            yield from (f"{place}: {kind} {line(key, 60)}: {problem}" for problem in _template(text))
+    yield from _labels(f"{place}: annotation", rule.annotations)
+
+
+def _said(place: str, check: object, text: str) -> Iterator[str]:
+    assert callable(check)
+    try:
+        check(text)
+    except ValueError as error:
+        yield f"{place}: {line(str(error), 160)}"
+
+
+def _labels(place: str, names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", name) or name == "__name__":
+            yield f"{place} {quoted(name)}: not a label name (letters, digits and underscores)"
+
+
+def _duration(place: str, text: str) -> Iterator[str]:
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        yield f"{place}: {quoted(text)} is not a duration such as 30s or 1m30s"
+        return
+    parts = [int(part.rstrip("ywdhms")) if part else 0 for part in match.groups()]
+    if sum(count * each for count, each in zip(parts, _SECONDS, strict=True)) > _LONGEST_YEARS * _SECONDS[0]:
+        yield f"{place}: {quoted(text)} is longer than Prometheus can wait"
+
+
+def _template(text: str) -> Iterator[str]:
+    """What is certainly wrong with a Go template: braces and blocks that do not close."""
+    depth = 0
+    for match in _ACTION.finditer(text):
+        word = match[1].partition(" ")[0]
+        depth += (word in _BLOCKS) - (word == "end")
+        if depth < 0:
+            break
+    if depth or "{{" in _ACTION.sub("", text):
+        yield "a template that does not close; look for {{ without }} and for if without end"

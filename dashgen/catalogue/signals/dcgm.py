@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What dcgm-exporter says of a job's nodes: its series know hosts, not jobs."""
+
+from __future__ import annotations
+
+from dashgen.catalogue.signals.freshness import SEEN_SOURCES
+from dashgen.model import Signal, Unit
+
+
+def _on_nodes(operation: str, by_host: str) -> str:
+    """A DCGM series of the job's nodes, by host called as Inspector calls the node, as one value of the job."""
+    return f"""
+{operation} by (<job>) (
+  group by (<job>, <node>) (last_over_time(node:nccl_gpus:count[<4 dumps>]))
+  * on (<host>) group_left ()
+  max by (<host>) (
+    label_replace(
+      {by_host},
+      "<node_label>", "$1", "<dcgm_host>", "(.+)"
+    )
+  )
+)"""
+
+
+UTILISATION = _on_nodes("max", "max by (<in><dcgm_host>) (<gpu_util>)").strip()
+TENSOR_ACTIVE = _on_nodes(
+    "avg", "avg by (<in><dcgm_host>) (max by (<in><dcgm_host>, <dcgm_uuid>) (<tensor_active>))"
+).strip()
+
+MEMORY = Signal(
+    name="job:dcgm_memory_used:max",
+    question="How much GPU memory, in MiB, do the job's nodes use at most?",
+    healthy="steady while the processes live; a dead process gives it back",
+    expr=_on_nodes("max", "max by (<in><dcgm_host>) (<memory_used>)"),
+    unit=Unit.COUNT,
+    labels=("<job>",),
+    sources=SEEN_SOURCES,
+    group="nccl-stalls",
+    companion="dcgm",
+)

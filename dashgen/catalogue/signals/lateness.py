@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is late: the GPU or node that everybody else waits for.
+
+Execution time includes waiting for peers and ranks end together, so the late one has the SHORTEST time of its group.
+The slowest execution time is the earliest arriver and never to blame. Here bigger is later.
+"""
+
+from __future__ import annotations
+
+from dashgen.catalogue.baselines import learned, remembered
+from dashgen.catalogue.signals.freshness import SEEN, SEEN_SOURCES
+from dashgen.model import Signal, Unit
+
+GROUP = "nccl-verdict"
+GPU = ("<job>", "<node>", "<gpu>")
+
+_SHAPE = "<job>, <node>, <gpu>, n_nodes, nranks"
+
+TIME = Signal(
+    name="gpu:nccl_exec:sum",
+    question="How long does each GPU spend in collectives, one of each kind, by shape of communicator?",
+    healthy="about equal for the ranks of a communicator; who is late spends the least",
+    expr=f"sum by ({_SHAPE}) (<exec>{{<waiting>, <selector>}})\n{SEEN}",
+    unit=Unit.MICROSECONDS,
+    labels=("<job>", "<node>", "<gpu>", "n_nodes", "nranks"),
+    sources=SEEN_SOURCES,
+    group=GROUP,
+)
+
+LATENESS = Signal(
+    name="gpu:nccl_lateness:ratio",
+    question="Which part of the time that its peers spend in collectives does each GPU save, because they wait for it?",
+    healthy="near its own usual value, which a fixed position in the ring may put 20 % off 0",
+    # Its own time against that of the median of its peers: within a domain those of its node, across domains all of its
+    # communicator's shape. Time decides, so the first synchronisation point, which absorbs the wait, decides.
+    # Communicator shapes count alike: inside its node a late GPU is alone, while across nodes its mates, who waited for
+    # it, are late with it. Beyond five times as fast everybody is equally late: in a pipeline the innocent look even
+    # more extreme.
+    expr="""
+avg by (<job>, <node>, <gpu>) (
+  clamp(
+    1
+    - (
+      gpu:nccl_exec:sum{n_nodes="1"}
+      / on (<job>, <node>, n_nodes, nranks) group_left ()
+      quantile by (<job>, <node>, n_nodes, nranks) (0.5, gpu:nccl_exec:sum{n_nodes="1"})
+      or
+      gpu:nccl_exec:sum{n_nodes!="1"}
+      / on (<job>, n_nodes, nranks) group_left ()
+      quantile by (<job>, n_nodes, nranks) (0.5, gpu:nccl_exec:sum{n_nodes!="1"})
+    ),
+    -0.8, 0.8
+  )
+)""",
+    unit=Unit.RATIO,
+    labels=GPU,
+    sources="0.8 is a fifth of the time: ByteDance's traces, where innocent stages show 0.01 of the median and the late one 0.16.",
+    group=GROUP,
+)
+
+LEARNED = learned(
+    "gpu:nccl_lateness",
+    judged="min_over_time(gpu:nccl_lateness:ratio{<known>}[<3 dumps - 1s>] offset <4 dumps>)",
+    what="the lateness that a GPU is used to",
+    unit=Unit.RATIO,
+    labels=GPU,
+)
+
+SIGNALS = (
+    Signal(
+        name="gpu:nccl_lateness_excess:ratio",
+        question="How much later than it is used to is each GPU, in three dumps in a row?",
+        healthy="absent, or a few percent now and then",
+        # Who was early and comes in time is not late. Without a past, a fixed position may explain a
+        # fifth, and six dumps are asked for.
+        expr=f"""
+(
+  min_over_time(gpu:nccl_lateness:ratio{{<known>}}[<3 dumps - 1s>])
+  - clamp_min({remembered("gpu:nccl_lateness:usual")}, 0)
+  or
+  min_over_time(gpu:nccl_lateness:ratio{{<known>}}[<6 dumps - 1s>]) - 0.2
+) > 0
+and count_over_time(gpu:nccl_lateness:ratio[<3 dumps - 1s>]) >= 3
+and on (<job>) job:nccl_gpus:count >= 4
+unless on (<job>) job:nccl_dump_age:seconds > 4 * <dump>""",
+        unit=Unit.RATIO,
+        labels=GPU,
+        sources="Three dumps, as Nebius and the rule of 0.67 on ByteDance's traces: who is late in turn is now and then late twice in a row. Fixed positions "
+        "take 20 % (healthy Megatron runs: rank 0 was first in 12 of 13 communicators). Four GPUs are the fewest with a median.",
+        group=GROUP,
+    ),
+)

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Has the job stopped: hung, ended, killed, checkpointing and blind are five things, and only the first one pages.
+
+PyTorch's heartbeat monitor aborts after 480 s and its watchdog after 600 s: a page is useful only well before.
+"""
+
+from __future__ import annotations
+
+from dashgen.catalogue.runbooks import HANGS
+from dashgen.catalogue.signals.dcgm import MEMORY, TENSOR_ACTIVE, UTILISATION
+from dashgen.catalogue.signals.verdict import SINCE
+from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit
+
+GROUP = "nccl-stalls"
+
+
+_QUIET = "job:nccl_dump_age:seconds > 2.5 * <dump>"
+_KNOWN = 'label_replace(<job_info>, "<job_label>", "$1", "<slurm_id>", "(.+)")'
+_RUNNING = 'label_replace(<job_info>{<slurm_state>=~"<slurm_running>"}, "<job_label>", "$1", "<slurm_id>", "(.+)")'
+
+
+def _evidence(word: str, expr: str) -> str:
+    """How long a job has been quiet, with what is known about its processes."""
+    indented = expr.replace("\n", "\n  ")
+    return f"""
+label_replace(
+  {indented},
+  "evidence", "{word}", "", ""
+)"""
+
+
+SIGNALS = (
+    MEMORY,
+    Signal(
+        name="job:nccl_quiet:seconds",
+        question="How long has the job been quiet, and do its processes still live?",
+        healthy="below two dump intervals",
+        # spinning: kernels run and tensor cores rest, as in a hung collective. working: tensor cores are busy, only the
+        # dumps have stopped. idle: nothing runs but the processes are there. gone: nothing is there. none: nobody
+        # can tell. What nobody sees alive is forgotten within two hours.
+        expr="<branches>",
+        branches=(
+            ("slurm", _evidence("gone", f"{_QUIET}\nunless on (<job>) {_RUNNING}\nand on (<job>) {_KNOWN}\n< 6600")),
+            ("dcgm", _evidence("working", f"{_QUIET} \nand on (<job>) {TENSOR_ACTIVE} > 0.05")),
+            ("dcgm", _evidence("spinning", f"{_QUIET} \nand on (<job>) {UTILISATION} > 90")),
+            ("slurm", _evidence("idle", f"{_QUIET} and on (<job>) {_RUNNING}")),
+            (
+                "throughput",
+                _evidence("idle", f'{_QUIET} and on (<job>) job:training_throughput:current{{evidence="reported"}}'),
+            ),
+            (
+                "dcgm",
+                _evidence(
+                    "idle",
+                    f"{_QUIET}\nand on (<job>) job:dcgm_memory_used:max > 0.5 * max_over_time(job:dcgm_memory_used:max[1d])",
+                ),
+            ),
+            (
+                "throughput",
+                _evidence(
+                    "gone",
+                    f'{_QUIET} < 6600\nand on (<job>) last_over_time(job:training_throughput:current{{evidence="reported"}}[2h])',
+                ),
+            ),
+            ("dcgm", _evidence("gone", f"{_QUIET} < 6600 \nand on (<job>) {UTILISATION}")),
+            ("", _evidence("none", f"{_QUIET} < 6600")),
+        ),
+        unit=Unit.SECONDS,
+        labels=("<job>", "evidence"),
+        sources="Tensor cores rest below 5 % and a spinning kernel reads 100 % GPU utilisation (companions of a "
+        "hung collective in DCGM); a dead process gives its memory back, a living one keeps more than half; 2.5 dumps are one "
+        "missed dump, one scrape and one evaluation; 6,600 s: ten minutes below two hours.",
+        group=GROUP,
+    ),
+    Signal(
+        name="job:nccl_pause:seconds",
+        question="How long have the job's finished pauses been?",
+        healthy="a row when a checkpoint or an evaluation has ended",
+        # Only finished ones, so that a hang never excuses itself.
+        expr="""
+max_over_time(job:nccl_dump_age:seconds[<3 dumps>]) > 3 * <dump>
+and
+job:nccl_dump_age:seconds < max_over_time(job:nccl_dump_age:seconds[<3 dumps>])""",
+        unit=Unit.SECONDS,
+        labels=("<job>",),
+        sources="Three dumps of silence: shorter ones are a missed dump. Three dumps back: the last samples of the pause.",
+        group=GROUP,
+    ),
+)
+
+_TOLD = (
+    "Hung: files old, processes alive, GPUs at 100 % (kernels spin) or 0 % (waiting before the kernel).",
+    "Ended: Inspector removes its files; the job is gone from the boards.",
+    "Killed: files stay and age, GPU memory is free, the scheduler does not know the job as running.",
+    "Checkpoint or evaluation: GPUs idle for one to three minutes, then dumps go on.",
+    "Dump thread dead (disk full, permission): files old, tensor cores busy. The job is fine, we are blind.",
+    "Exporter gone: the series are gone, not old; NcclNodeTelemetryLost says so.",
+)
+
+ALERTS = (
+    Alert(
+        name="NcclJobStalled",
+        kind="stall",
+        signal="job:nccl_verdict:depth",
+        expr='job:nccl_verdict:depth{state="stalled"} >= <threshold>',
+        summary="Job {{ $labels.<job_label> }} has stopped communicating.",
+        description="No GPU of job {{ $labels.<job_label> }} has reported new communication"
+        + SINCE
+        + ", longer than it ever paused. "
+        "PyTorch aborts a hung job after 8 to 10 "
+        "minutes: collect evidence now. Look first whether the processes live, then compare the last opCount of all ranks.",
+        tiers={
+            Sensitivity.LOW: Tier(threshold=1, dumps=2, severity=Severity.CRITICAL, hold=2),
+            Sensitivity.MEDIUM: Tier(threshold=1, dumps=0, severity=Severity.CRITICAL, hold=2),
+            Sensitivity.HIGH: Tier(threshold=1, dumps=0, severity=Severity.CRITICAL, hold=2),
+        },
+        sources="PyTorch's heartbeat monitor aborts after 480 s; checkpoint pauses last 60 to 180 s, and a dump is up to "
+        "30 s old when the pause begins.",
+        dashboard="job",
+        runbook=Runbook(
+            meaning="Every file of the job has stopped changing although its processes seem to live: a hung collective, "
+            "usually one rank that is one operation behind.",
+            look_first=(
+                "Is it alive? `scontrol show job`, `ps`, `nvidia-smi` on one node: 100 % utilisation does not mean work.",
+                "Compare the last opCount of every rank in the NCCL log; the rank that is behind is the one to look at.",
+                "Dump PyTorch's Flight Recorder before the watchdog kills the processes.",
+            ),
+            tell_apart=(*_TOLD, *HANGS),
+            act=(
+                "Collect stacks (py-spy dump) of the rank that is behind, then restart from the checkpoint without its node.",
+                "A collective inside `if rank == 0:` hangs for ever and silently: look at the code of the last change.",
+            ),
+        ),
+    ),
+    Alert(
+        name="NcclJobQuiet",
+        kind="stall",
+        signal="job:nccl_quiet:seconds",
+        expr="""
+job:nccl_quiet:seconds{evidence=~"spinning|idle|none"} > <threshold> * <dump>""",
+        summary="Job {{ $labels.<job_label> }} has been quiet for some time.",
+        description="No GPU of job {{ $labels.<job_label> }} has reported new communication for "
+        "{{ $value | humanizeDuration }} (GPU evidence: {{ $labels.evidence }}). A checkpoint or an evaluation looks the same "
+        "for up to three minutes. Look first at the job board.",
+        tiers={Sensitivity.HIGH: Tier(threshold=4, dumps=0, severity=Severity.WARNING, hold=0)},
+        sources="Four dumps: one more than a scrape gap and a late dump together can explain.",
+        dashboard="job",
+        runbook=Runbook(
+            meaning="The job has stopped reporting communication. Most often it writes a checkpoint or evaluates.",
+            look_first=("Wait for NcclJobStalled, or look whether the job's log goes on.",),
+            tell_apart=_TOLD,
+        ),
+    ),
+    Alert(
+        name="NcclStaleFiles",
+        kind="telemetry",
+        signal="job:nccl_quiet:seconds",
+        expr='job:nccl_quiet:seconds{evidence="gone"} > <threshold> * <dump>',
+        summary="Job {{ $labels.<job_label> }} is gone but its metric files are still exported.",
+        description="The files of job {{ $labels.<job_label> }} are {{ $value | humanizeDuration }} old and its GPUs are idle: "
+        "the job was killed and left them. Nobody needs to get up. Remove the files, best in the scheduler's epilog.",
+        tiers={
+            Sensitivity.MEDIUM: Tier(threshold=40, dumps=0, severity=Severity.INFO),
+            Sensitivity.HIGH: Tier(threshold=20, dumps=0, severity=Severity.INFO),
+        },
+        sources="Twenty dumps are the ten minutes after which PyTorch's watchdog has ended any hung job.",
+        dashboard="telemetry",
+        runbook=Runbook(
+            meaning="A process that is killed does not remove its textfiles; node_exporter goes on exporting the last values.",
+            look_first=("Does the scheduler still know the job?",),
+            tell_apart=_TOLD,
+            act=("Remove `nccl_inspector_metrics_<uuid>.prom` of the job's GPUs in the scheduler's epilog.",),
+        ),
+    ),
+    Alert(
+        name="NcclTelemetryFrozen",
+        kind="telemetry",
+        signal="job:nccl_quiet:seconds",
+        expr='job:nccl_quiet:seconds{evidence="working"} > <threshold> * <dump>',
+        summary="Job {{ $labels.<job_label> }} computes but reports no communication.",
+        description="The files of job {{ $labels.<job_label> }} are {{ $value | humanizeDuration }} old while its tensor cores "
+        "work: it communicates in a way that Inspector does not see, or the dump thread died (disk full, permission). "
+        "No verdict about this job is possible. Look first at free space and rights of the dump directory.",
+        tiers={
+            Sensitivity.MEDIUM: Tier(threshold=20, dumps=0, severity=Severity.WARNING),
+            Sensitivity.HIGH: Tier(threshold=12, dumps=0, severity=Severity.WARNING),
+        },
+        sources="Evaluation phases without tracked communication last minutes; twelve dumps are six of them.",
+        dashboard="telemetry",
+        runbook=Runbook(
+            meaning="Inspector's dump thread ends for good after a write error, and the job runs on unseen.",
+            look_first=(
+                "Free space and permissions of the dump directory; the job's log with NCCL_DEBUG_SUBSYS=PROFILE.",
+            ),
+            tell_apart=_TOLD,
+        ),
+    ),
+)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Does slow communication hurt: what the job itself achieves, by the best evidence that the site has."""
+
+from __future__ import annotations
+
+from dashgen.catalogue.baselines import learned, remembered
+from dashgen.catalogue.signals.dcgm import TENSOR_ACTIVE
+from dashgen.catalogue.signals.freshness import SEEN
+from dashgen.model import Signal, Unit
+
+GROUP = "nccl-verdict"
+
+CURRENT = Signal(
+    name="job:training_throughput:current",
+    question="What does the job achieve, and who says so?",
+    healthy="steady; the label evidence names the source",
+    # The job's own figure, else completed collectives, else tensor-core activity of its nodes.
+    expr=f"""
+(
+  <branches>
+)
+{SEEN}""",
+    branches=(
+        (
+            "throughput",
+            """
+label_replace(
+  max by (<job>) (<throughput>),
+  "evidence", "reported", "", ""
+)""",
+        ),
+        (
+            "counters",
+            """
+label_replace(
+  sum by (<job>) (rate(<collectives>{<selector>}[<4 dumps>])) > 0,
+  "evidence", "collectives", "", ""
+)""",
+        ),
+        (
+            "dcgm",
+            f"""
+label_replace(
+  {TENSOR_ACTIVE.replace(chr(10), chr(10) + "  ")},
+  "evidence", "tensor", "", ""
+)""",
+        ),
+    ),
+    unit=Unit.COUNT,
+    labels=("<job>", "evidence"),
+    sources="Four dumps: a step of a large job may take longer than a dump.",
+    group=GROUP,
+)
+
+LEARNED = learned(
+    "job:training_throughput",
+    judged="max_over_time(job:training_throughput:current[<2 dumps - 1s>] offset <4 dumps>)",
+    what="the throughput that a job is used to",
+    unit=Unit.COUNT,
+    labels=("<job>", "evidence"),
+)[:2]
+
+SIGNALS = (
+    Signal(
+        name="job:training_throughput_loss:ratio",
+        question="How much of its throughput does the job lose now?",
+        healthy="around zero",
+        expr=f"""
+1
+- max_over_time(job:training_throughput:current[<2 dumps - 1s>]) / ({remembered("job:training_throughput:usual")} > 0)
+unless on (<job>) job:nccl_dump_age:seconds > 4 * <dump>""",
+        unit=Unit.RATIO,
+        labels=("<job>", "evidence"),
+        sources="Two dumps: a checkpoint is a loss in one line of the training log.",
+        group=GROUP,
+    ),
+)

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What carries a communicator, and whether it has become slower than this job is used to.
+
+``nvlink`` is within one NVLink domain (n_nodes="1"), ``network`` one rank per node, ``mixed`` everything else. NCCL counts
+NVLink domains as nodes; the order of the tests is that of NVIDIA's own exporter
+(plugins/profiler/inspector/exporter/example/perf_summary_exporter.py).
+
+The last arriver waits for nobody, so the best bus bandwidth of a group is that of the path. Like is compared with like:
+within a domain every node is a path of its own, across domains every GPU number (its rail).
+"""
+
+from __future__ import annotations
+
+from dashgen.catalogue.baselines import learned, remembered
+from dashgen.catalogue.signals.freshness import SEEN, SEEN_SOURCES
+from dashgen.model import Signal, Unit
+
+GROUP = "nccl-verdict"
+CLASSES = ("nvlink", "network", "mixed")
+PATH = ("<job>", "transport", "<node>", "<gpu>")
+
+SHAPE = Signal(
+    name="job:nccl_transport:info",
+    question="Which communicator shapes does the job use, and over which transport do they run?",
+    healthy="constant for the life of a job; n_nodes that rises means that a domain was split",
+    # Two labels are equal where a row made from one of them twice exists; `or on` keeps the first class found.
+    expr="""
+label_replace(
+  group by (<job>, n_nodes, nranks) (peer:nccl_busbw:best{n_nodes="1"}),
+  "transport", "nvlink", "", ""
+)
+or
+label_replace(
+  group by (<job>, n_nodes, nranks) (peer:nccl_busbw:best{n_nodes!="1"})
+  and
+  label_replace(group by (<job>, nranks) (peer:nccl_busbw:best), "n_nodes", "$1", "nranks", "(.+)"),
+  "transport", "network", "", ""
+)
+or on (<job>, n_nodes, nranks)
+label_replace(
+  group by (<job>, n_nodes, nranks) (peer:nccl_busbw:best{n_nodes!="1"}),
+  "transport", "mixed", "", ""
+)""",
+    unit=Unit.BOOL,
+    labels=("<job>", "n_nodes", "nranks", "transport"),
+    group=GROUP,
+)
+
+BEST = Signal(
+    name="peer:nccl_busbw:best",
+    question="How fast is each kind of collective when nobody waits?",
+    healthy="steady within a few percent for one message size and algorithm",
+    expr=f"max by (<job>, <peer>) (<busbw>{{<clean>, <selector>}})\n{SEEN}",
+    unit=Unit.GBPS,
+    labels=("<job>", "<peer>"),
+    sources=SEEN_SOURCES,
+    group=GROUP,
+)
+
+LEARNED = (
+    *learned(
+        "peer:nccl_busbw",
+        judged="max_over_time(peer:nccl_busbw:best{<waiting>, <known>}[<2 dumps - 1s>] offset <4 dumps>)",
+        what="the bandwidth that a kind of collective is used to",
+        unit=Unit.GBPS,
+        labels=("<job>", "<peer>"),
+        floor=0.02,
+    ),
+    *learned(
+        "peer:nccl_slowness",
+        judged="min_over_time(peer:nccl_slowness:ratio{<known>}[<2 dumps - 1s>] offset <4 dumps>)",
+        what="the slowness that a path is used to",
+        unit=Unit.RATIO,
+        labels=PATH,
+    ),
+)
+
+_NOW = "max_over_time(peer:nccl_busbw:best[<2 dumps - 1s>])"
+_DROP = f"(1 - {_NOW} / {remembered('peer:nccl_busbw:usual')})"
+_NOISE = remembered("peer:nccl_busbw:spread")
+_ON_PATH = "* on (<job>, n_nodes, nranks) group_left (transport) job:nccl_transport:info"
+
+# The last arriver, who waits for nobody. Within a domain every node is a path, across domains every GPU number: its rail.
+_LEAST = """(
+      min by (<job>, n_nodes, nranks, <node>) (gpu:nccl_exec:sum{n_nodes="1"})
+      or
+      min by (<job>, n_nodes, nranks, <gpu>) (gpu:nccl_exec:sum{n_nodes!="1"})
+    )"""
+
+FAMILIAR = Signal(
+    name="job:nccl_familiar:ratio",
+    question="How much of its usual communication does the job do now?",
+    healthy="near 1; an evaluation or another phase does less, and is not compared with the past",
+    expr=f"""
+count by (<job>) (max_over_time(peer:nccl_busbw:best[<3 dumps - 1s>]) and {remembered("peer:nccl_busbw:usual")})
+/
+count by (<job>) (max_over_time(peer:nccl_busbw:best[<30 dumps>]) and {remembered("peer:nccl_busbw:usual")})""",
+    unit=Unit.RATIO,
+    labels=("<job>",),
+    sources="Three dumps: a step may be longer than a dump; thirty: a job that does something else for a quarter of an hour has changed for good.",
+    group=GROUP,
+)
+
+SLOWNESS = Signal(
+    name="peer:nccl_slowness:ratio",
+    question="How much slower is each path than the faster quarter of its like?",
+    healthy="near its own usual value: cables differ, pipeline stages send other sizes",
+    expr=f"""
+avg by (<job>, transport, <node>, <gpu>) (
+  (
+    1
+    - quantile by (<job>, n_nodes, nranks) (0.25, {_LEAST})
+    / on (<job>, n_nodes, nranks) group_right ()
+    {_LEAST}
+  )
+  {_ON_PATH}
+)""",
+    unit=Unit.RATIO,
+    labels=PATH,
+    sources="The faster quarter: with two paths it is nearly the faster one, with many no single path decides.",
+    group=GROUP,
+)
+
+SIGNALS = (
+    Signal(
+        name="job:nccl_busbw_drop:ratio",
+        question="How far is each transport of the job below the bandwidth that it is used to?",
+        healthy="around zero, or a little below",
+        # All sizes, collectives and algorithms, each against its own past, weighted by what they know.
+        # Two dumps in a row count by the better one. A frozen file is not judged: what it says is old.
+        expr=f"""
+sum by (<job>, transport) ({_DROP} / {_NOISE} ^ 2 {_ON_PATH})
+/
+sum by (<job>, transport) ({_NOW} ^ 0 / {_NOISE} ^ 2 {_ON_PATH})
+unless on (<job>) job:nccl_dump_age:seconds > 4 * <dump>""",
+        unit=Unit.RATIO,
+        labels=("<job>", "transport"),
+        sources="Two dumps: dumps of different nodes are up to one apart; 2 % is the transfer noise of "
+        "ByteDance's traces (0.6 to 4.3 %): floors keep z-scores from exploding (Nebius saw z = 577 on a healthy run).",
+        group=GROUP,
+    ),
+    Signal(
+        name="job:nccl_busbw_noise:ratio",
+        question="How far does the bandwidth of each transport stray on its own?",
+        healthy="a few percent; a noisy transport needs a deeper drop before it is believed",
+        expr=f"""
+sum by (<job>, transport) ({_NOW} ^ 0 / {_NOISE} {_ON_PATH})
+/
+sum by (<job>, transport) ({_NOW} ^ 0 / {_NOISE} ^ 2 {_ON_PATH})""",
+        unit=Unit.RATIO,
+        labels=("<job>", "transport"),
+        sources="As job:nccl_busbw_drop:ratio; all sizes are taken to stray together, the careful assumption.",
+        group=GROUP,
+    ),
+    Signal(
+        name="peer:nccl_busbw_drop:ratio",
+        question="How far is each path of the job below the bandwidth that it is used to?",
+        healthy="around zero, or a little below",
+        # What its transport has lost, and what the path lost beyond its like.
+        expr=f"""
+job:nccl_busbw_drop:ratio
++ on (<job>, transport) group_right ()
+(min_over_time(peer:nccl_slowness:ratio[<2 dumps - 1s>]) - {remembered("peer:nccl_slowness:usual")})""",
+        unit=Unit.RATIO,
+        labels=PATH,
+        sources="Two dumps, as job:nccl_busbw_drop:ratio.",
+        group=GROUP,
+    ),
+)

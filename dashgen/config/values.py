@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kinds of values in ``dashgen.yaml`` that end up in rules: names, matchers, expressions, durations."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from dashgen.errors import one_line
+from dashgen.guard import grammar
+from dashgen.guard.text import line, quoted
+
+LONGEST_TEXT = 10_000
+"""Characters of one value; a selector stands in two hundred places of a build."""
+
+MOST_LABELS = 50
+"""Labels that a site adds, and tags; Mimir takes 30 labels on a series by default."""
+
+_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+# Labels that Prometheus, Inspector or the rules themselves give a meaning to.
+_RESERVED = frozenset(
+    {
+        *("alertname", "alertstate", "severity", "sensitivity", "signal"),
+        *("transport", "size_class", "state", "suspect", "evidence", "le"),
+        *("version", "comm_name", "n_nodes", "nranks", "collective", "p2p_operation", "message_size", "algo_proto"),
+    }
+)
+
+
+def _label(name: str) -> str:
+    grammar.check_label(name)
+    if name in _RESERVED or name.startswith("__"):
+        raise ValueError(f"{quoted(name)} is used by the rules themselves; choose the site's own label")
+    return name
+
+
+def _rule_label(name: str) -> str:
+    grammar.check_label(name)
+    return name
+
+
+def _metric(name: str) -> str:
+    grammar.check_metric(name)
+    return name
+
+
+def _seconds(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)", value, re.ASCII)
+    if match is None:
+        raise ValueError(f"{quoted(value)} is not a duration such as 30s or 1m")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def escaped(text: str) -> str:
+    """A text as it stands between the double quotes of a PromQL string."""
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _regex(text: str) -> str:
+    if text:
+        grammar.check_regex(text)
+        # promql-parser refuses some that RE2 takes, and reads everything that is built.
+        _parse(f'up{{a=~"{escaped(text)}"}}', "a regular expression that Prometheus knows (RE2)")
+    return text
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueError(f"not a regular expression: {line(str(error), 100)}") from error
+    return text
+
+
+_STRING = r""" "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*' """
+_MATCHER = rf"[a-zA-Z_][a-zA-Z0-9_]*\s*(?:=~|!~|!=|=)\s*(?:{_STRING})"
+_MATCHERS = re.compile(rf"{_MATCHER}(?:\s*,\s*{_MATCHER})*", re.VERBOSE)
+
+
+def _matchers(text: str) -> str:
+    text = text.strip().removesuffix(",").rstrip()
+    if text:
+        what = 'label matchers such as cluster="a", env!="test"'
+        # What stands between braces must not be able to close them.
+        if not _MATCHERS.fullmatch(text):
+            raise ValueError(f"not {what}")
+        _parse(f"up{{{text}}}", what)
+    return text
+
+
+def _expression(text: str) -> str:
+    text = text.strip()
+    if text:
+        _parse(text, "PromQL")
+        # As the rules will use it; a comment at its end would swallow what follows.
+        _parse(f"max by (a) ({text})", "PromQL of an instant vector")
+    return text
+
+
+def literal(text: str) -> str:
+    """A text that is no template. Raises ValueError."""
+    if "{{" in text:
+        raise ValueError("a template ({{ }}) is not possible here; give the text itself")
+    return text
+
+
+def _parse(promql: str, what: str) -> None:
+    try:
+        grammar.check_expression(promql)
+    except ValueError as error:
+        raise ValueError(f"not {what}: {line(one_line(error), 160)}") from error
+
+
+Label = Annotated[str, AfterValidator(_label)]
+RuleLabel = Annotated[str, AfterValidator(_rule_label)]
+"""Any label that Prometheus can attach to what a group makes."""
+MetricName = Annotated[str, AfterValidator(_metric)]
+LabelValue = Annotated[str, AfterValidator(literal)]
+Duration = Annotated[float, BeforeValidator(_seconds, json_schema_input_type=float | str)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Regex = Annotated[str, AfterValidator(_regex)]
+Pattern = Annotated[str, AfterValidator(_pattern)]
+Matchers = Annotated[str, AfterValidator(_matchers)]
+Expression = Annotated[str, AfterValidator(_expression)]

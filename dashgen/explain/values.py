@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why an alert fired, or a signal has its value: what the rules behind it said of one job at one moment."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from dashgen import catalogue
+from dashgen.build import bundle as build
+from dashgen.catalogue.metrics import METRICS
+from dashgen.config.site import Site
+from dashgen.config.values import escaped
+from dashgen.errors import UserError
+from dashgen.explain import tree as lineage
+from dashgen.explain.words import check
+from dashgen.grafana.units import written
+from dashgen.guard.text import visible
+from dashgen.model import Unit
+from dashgen.recordings.format import Labels, Recording, Series, selector
+
+Ask = Callable[[str, float], list[Series]]
+"""The value of an expression at a moment, in seconds since the epoch: one sample a series."""
+
+MOST_ROWS = 3
+"""Rows of a series that are shown; the largest come first."""
+
+MOST_JOBS = 10
+"""Jobs that are named where one is not there."""
+
+_MOMENTS = 1e9
+"""Seconds from which on a duration is none, but a moment since the epoch: nothing lasts for thirty years."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The signal, alert or metric that is asked about, the id of the job, and the moment in seconds since the epoch."""
+
+    name: str
+    job: str
+    moment: float
+
+
+def why(subject: Subject, site: Site, ask: Ask) -> str:
+    """The values along the tree of a name, the largest few rows of the job for every series.
+
+    Raises UserError for an unknown name, for a job that is not there at that moment, and what ``ask`` raises.
+    """
+    check(subject.name, site)
+    _check_job(subject, site, ask)
+    known = lineage.vocabulary(site)
+    lines = [f"{subject.name}, job {visible(subject.job)}, {_utc(subject.moment)}", ""]
+    for step in lineage.tree(subject.name, site):
+        lines.append(lineage.line(step, known, units=False))
+        if step.told:
+            indent = "  " * step.depth + "    "
+            lines += [indent + text for text in _values(step.name, subject, site, ask, known)]
+    return "\n".join(lines)
+
+
+def moment(story: Recording, job: str) -> float:
+    """When to look at a recording where nobody says: at the end of the job's first fault, or of the recording."""
+    ends = [fault.end for fault in sorted(story.faults, key=lambda fault: fault.start) if fault.job == job]
+    return min([*ends[:1], story.end]).timestamp()
+
+
+def _check_job(subject: Subject, site: Site, ask: Ask) -> None:
+    label = site.labels.job
+    try:
+        subject.job.encode()
+    except UnicodeEncodeError as error:
+        raise UserError("--job: not UTF-8 text; give the id as the label has it") from error
+    found = ask(_jobs(f'{label}="{escaped(subject.job)}"', site), subject.moment)
+    if subject.job and subject.job in _named(found, label):
+        return
+    jobs = _named(ask(_jobs(f'{label}!=""', site), subject.moment), label)
+    near = list(dict.fromkeys([*difflib.get_close_matches(subject.job, jobs, n=MOST_JOBS), *jobs]))[:MOST_JOBS]
+    more = f" and {len(jobs) - len(near)} more" if len(jobs) > len(near) else ""
+    there = f"there are {', '.join(near)}{more}" if jobs else "there is none; look at another time with --at"
+    raise UserError(f"--job {subject.job}: no such {label} at {_utc(subject.moment)}; {there}")
+
+
+def _named(found: Iterable[Series], label: str) -> list[str]:
+    """The jobs of some series; a strange server may leave out the label."""
+    return sorted({dict(one.labels).get(label, "") for one in found} - {""})
+
+
+def _jobs(matcher: str, site: Site) -> str:
+    """PromQL of the jobs that there are: those with a verdict, and those that have none yet."""
+    return f"group by ({site.labels.job}) (job:nccl_verdict:depth{{{matcher}}} or {site.metric('busbw')}{{{matcher}}})"
+
+
+def of_job(name: str, job: str, site: Site) -> str:
+    """PromQL of what a series says of a job, or of the nodes that it runs on; empty where it knows of neither."""
+    by_throughput = site.companions.throughput.job_label or site.labels.job
+    labels = {"of": site.labels.job, "of_throughput": by_throughput, "of_slurm": site.companions.slurm.job_id_label}
+    more = {key: f'{label}="{escaped(job)}"' for key, label in labels.items()} | {"name": name}
+    return build.fill(_template(name, site), site, more)
+
+
+_BY_NODE = '<name> and on (<in><dcgm_host>) label_replace(<busbw>{<of>}, "<dcgm_host>", "$1", "<node_label>", "(.+)")'
+_BY_COMPANION = {
+    "dcgm": _BY_NODE,
+    "clock_events": _BY_NODE,
+    "slurm": "<name>{<of_slurm>}",
+    "switch_ports": "",
+}
+
+
+def _template(name: str, site: Site) -> str:
+    if name in catalogue.ALERT_BY_NAME:
+        return 'ALERTS{alertname="<name>", <of>}'
+    if name in catalogue.SIGNAL_BY_NAME:
+        return "<name>{<of>}" if "<job>" in catalogue.SIGNAL_BY_NAME[name].labels else ""
+    metric = next((each for each in METRICS if site.metric(each.key) == name), None)
+    if metric is None:
+        return "<name>{<of_throughput>}"
+    if "slurm_job_id" in metric.labels:
+        return "<name>{<of>}"
+    # What a host exposes knows no job: the job is where Inspector writes beside it.
+    return _BY_COMPANION.get(metric.companion, "<name> and on (<target>) <busbw>{<of>}")
+
+
+def _values(name: str, subject: Subject, site: Site, ask: Ask, known: Mapping[str, lineage.Known]) -> Iterator[str]:
+    """The rows of a series, the largest first, a line each."""
+    asked = of_job(name, subject.job, site)
+    if not asked:
+        yield "= (knows of no job)"
+        return
+    found = sorted(ask(asked, subject.moment), key=_by_size)
+    alert = name in catalogue.ALERT_BY_NAME
+    for one in found[:MOST_ROWS]:
+        labels = {key: value for key, value in one.labels if key not in (site.labels.job, "alertname")}
+        said = labels.pop("alertstate", "") if alert else _number(float(one.values[-1]), known[name].unit)
+        yield visible(" ".join(filter(None, ["=", said, selector("", labels)])))
+    if not found:
+        yield "= does not fire" if alert else "= nothing"
+    elif len(found) > MOST_ROWS:
+        yield f"= and {len(found) - MOST_ROWS} more"
+
+
+def _by_size(one: Series) -> tuple[bool, float, Labels]:
+    value = float(one.values[-1])
+    return math.isnan(value), -abs(value), one.labels
+
+
+def _number(value: float, unit: str) -> str:
+    if unit == Unit.TIMESTAMP or (unit == Unit.SECONDS and value >= _MOMENTS):
+        return written(1000 * value, Unit.TIMESTAMP)
+    return written(value, unit)
+
+
+def _utc(moment: float) -> str:
+    return f"{written(1000 * moment, Unit.TIMESTAMP)} UTC"

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plain data into a checked model, and what is wrong with it in one line."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from dashgen.errors import UserError
+from dashgen.guard.text import line
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+_REMEDIES = {
+    "extra_forbidden": "no such key",
+    "model_type": "expects keys with values, one a line",
+    "dict_type": "expects keys with values, one a line",
+    "missing": "is missing; add it",
+}
+
+
+def checked(model: type[_Model], data: object, where: str, schema: str) -> _Model:
+    """The model of some data. Raises UserError that begins with ``where`` and the key, for the first mistake found.
+
+    ``schema`` tells where the keys are listed.
+    """
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        key = ".".join(line(str(part), 60) for part in first["loc"] if part != "[key]")
+        message = _REMEDIES.get(first["type"]) or line(first["msg"].removeprefix("Value error, "), 240)
+        remedy = f"; {schema}" if first["type"] in _REMEDIES else ""
+        raise UserError(": ".join(part for part in (where, key, message) if part) + remedy) from error

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the evidence against a suspect looked, dump by dump: bandwidth, paths among their like, or how late GPUs were.
+
+The rules judge two or three dumps at a time, so that one odd dump is no fault. Here each dump stands for itself, and
+is compared with what was usual before the fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dashgen.config.site import Site
+from dashgen.live.incidents.history import History
+from dashgen.recordings.format import Labels, Series
+
+BEST, SHAPE = "peer:nccl_busbw:best", "job:nccl_transport:info"
+SLOWNESS, LATENESS = "peer:nccl_slowness:ratio", "gpu:nccl_lateness:ratio"
+UNUSUAL = 2.0
+"""Standard deviations, averaged over all paths that were hit: one of them alone strays as far in one dump of 40."""
+
+_MEMORY = 4 * 3600.0  # seconds; how far back what is usual is looked for
+_LEAST = {BEST: 0.02, SLOWNESS: 0.02, LATENESS: 0.025}  # spreads that the rules assume at least
+
+Values = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Whether the suspect looked unusual at a moment, in seconds since the epoch, as an evaluation saw it."""
+
+    moment: float
+    unusual: bool
+
+
+def readings(
+    history: History,
+    site: Site,
+    suspect: str,
+    transport: str,
+    node: str,
+    gpu: str,
+    of_job: Mapping[str, str],
+    start: float,
+    end: float,
+) -> list[Reading]:
+    """One reading for every evaluation in [start, end] at which there was evidence of the suspect's."""
+    place = {**({site.labels.node: node} if node else {}), **({site.labels.gpu: gpu} if gpu else {})}
+    carried = {"transport": transport} if transport else {}
+    age = 0.0
+    if suspect == "straggler":
+        strays = _strays(history, LATENESS, start, end, {**of_job, **place})
+    else:
+        strays = _strays(history, SLOWNESS, start, end, {**of_job, **carried, **place})
+    # Bandwidth is that of the best path, whichever that is. It falls only when the last GPU has dumped what it saw, and
+    # dumps are up to one apart.
+    if suspect != "straggler" and not place:
+        age = site.dump_interval / 2
+        shapes = {_shape(one.labels) for one in history.series(SHAPE, start, end, {**of_job, **carried})}
+        strays += [
+            (one, stray) for one, stray in _strays(history, BEST, start, end, of_job) if _shape(one.labels) in shapes
+        ]
+    hit = _hit([(one.times, stray) for one, stray in strays])
+    return [Reading(moment - age, stray > UNUSUAL) for moment, stray in hit]
+
+
+def _shape(labels: Labels) -> tuple[str, str]:
+    found = dict(labels)
+    return found.get("n_nodes", ""), found.get("nranks", "")
+
+
+def _last(history: History, name: str, before: float, labels: Mapping[str, str]) -> dict[Labels, float]:
+    """What was last learned before a moment, by labels."""
+    return {one.labels: float(one.values[-1]) for one in history.series(name, before - _MEMORY, before, labels)}
+
+
+def _strays(
+    history: History, name: str, start: float, end: float, labels: Mapping[str, str]
+) -> list[tuple[Series, Values]]:
+    """How many standard deviations worse than usual each sample of the series of a name is; usual is known of them."""
+    level = name.rpartition(":")[0]
+    usual, spread = (_last(history, f"{level}:{what}", start, labels) for what in ("usual", "spread"))
+    found = []
+    for one in history.series(name, start, end, labels):
+        wide = max(spread.get(one.labels, 0.0), _LEAST[name])
+        if name == BEST and one.labels in usual:
+            found.append((one, np.asarray((1 - one.values / (usual[one.labels] or np.nan)) / wide)))
+        elif name == LATENESS or one.labels in usual:
+            found.append((one, np.asarray((one.values - max(usual.get(one.labels, 0.0), 0.0)) / wide)))
+    return found
+
+
+def _hit(
+    strays: Sequence[tuple[Values, Values]],
+) -> list[tuple[float, float]]:
+    """The average over those series that were unusual at the end, moment by moment: the others tell nothing."""
+    odd = [(times, stray) for times, stray in strays if stray.size and np.nanmedian(stray[-BRIEF:]) > UNUSUAL]
+    sums: dict[float, list[float]] = {}
+    for times, stray in odd or strays:
+        for moment, value in zip(times.tolist(), stray.tolist(), strict=True):
+            if np.isfinite(value):
+                sums.setdefault(moment, []).append(value)
+    return [(moment, float(np.mean(values))) for moment, values in sorted(sums.items())]
+
+
+BRIEF = 4
+"""Readings at the end of a window that say which paths were hit."""

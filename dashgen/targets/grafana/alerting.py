@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Provisioning files of Grafana-managed rules, for sites that have no ruler.
+
+Grafana reads them from ``provisioning/alerting``. The alerts judge recorded series: where no Prometheus records them,
+Grafana does by the second file, which needs ``[recording_rules] enabled = true``.
+"""
+
+from __future__ import annotations
+
+from dashgen.config.site import Site
+from dashgen.model import Bundle
+from dashgen.targets.grafana import rules as grafana_rules
+from dashgen.targets.packs import Pack, header, unexpanded
+from dashgen.targets.rulefile import commented, to_yaml
+
+_RECORDING = "Only where no Prometheus records them; needs [recording_rules] enabled = true in grafana.ini."
+
+
+def document(pack: Pack, bundle: Bundle, site: Site) -> str:
+    """One provisioning file."""
+    wanted = site.targets.grafana_alerting
+    data: dict[str, object] = {
+        "apiVersion": 1,
+        "groups": [
+            {
+                "orgId": wanted.org_id,
+                "name": unexpanded(group.name),
+                "folder": unexpanded(bundle.folder),
+                "interval": f"{grafana_rules.interval(group)}s",
+                "rules": grafana_rules.rules(group, bundle, site),
+            }
+            for group in pack.groups
+        ],
+    }
+    if wanted.delete and pack.name != "nccl-recording":
+        data["deleteRules"] = [{"orgId": wanted.org_id, "uid": uid} for uid in wanted.delete]
+    return commented(header(pack, [_RECORDING] if pack.name == "nccl-recording" else [])) + to_yaml(data)

@@ -1,0 +1,414 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What alert packs made of a case: which faults they saw and when, whom they blamed, and what they made up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from dashgen.build import bundle as build
+from dashgen.config import site as config
+from dashgen.engine.prometheus import Firing, evaluate
+from dashgen.model import Sensitivity, Severity
+from dashgen.recordings.format import Fault, Recording
+from dashgen.targets.rulefile import rule_file
+from dashgen.validation.spans import Span, length, overlap
+from dashgen.worlds.draw import Trial, trial
+
+SLOWDOWNS = frozenset({"network", "nic", "nvlink", "late-gpu", "slow-node"})
+STANDSTILLS = frozenset({"hang", "dead-rank"})
+BLIND = frozenset({"exporter-gone", "unreadable"})
+
+SIGNALS: Mapping[str, frozenset[str]] = {
+    "network": frozenset({"degradation", "fabric"}),
+    "nic": frozenset({"degradation", "fabric"}),
+    "nvlink": frozenset({"degradation"}),
+    "late-gpu": frozenset({"degradation", "outlier"}),
+    "slow-node": frozenset({"degradation", "outlier"}),
+    "hang": frozenset({"stall"}),
+    "dead-rank": frozenset({"stall"}),
+    "exporter-gone": frozenset({"telemetry"}),
+    "unreadable": frozenset({"telemetry"}),
+}
+"""The kinds of signal that tell of a fault."""
+
+EXPLAINS: Mapping[str, frozenset[str]] = {
+    "degradation": SLOWDOWNS | STANDSTILLS,
+    "outlier": SLOWDOWNS | STANDSTILLS,
+    "stall": STANDSTILLS,
+    "fabric": frozenset({"network", "nic"}),
+    "telemetry": STANDSTILLS | BLIND | {"kill"},
+}
+"""The faults that excuse a signal: whatever else is said during them is judged as blame or as a further page."""
+
+ANY = SLOWDOWNS | STANDSTILLS | BLIND | {"kill"}
+"""The faults that an alert without a known ``signal`` may mean. A fault of yet another kind, unless it is ``none``,
+excuses whatever is said of its job: nobody can say what it looks like."""
+
+LATE = 60.0
+"""Seconds after the end of a fault in which seeing it still counts: a dump of 30 s, read up to 30 s later."""
+
+AFTERMATH = 120.0
+"""Seconds after the end of a fault in which an alert is no false alarm: two further dumps."""
+
+RECOVERY = 300.0
+"""Seconds after a fault that are not counted as healthy."""
+
+CORE_LOSS = 0.08
+"""The loss of throughput from which on every slowdown of links or nodes has to be seen."""
+
+PACKS = tuple(tier.value for tier in Sensitivity)
+
+Job = tuple[str, str]
+"""A job as (cluster, id); the cluster is empty where the site has one only."""
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A recording as a judge sees it: its story, how its site calls things, and when which job was there.
+
+    ``presence`` is in seconds since the epoch. ``evidence`` says whether DCGM shows GPU activity, ``percent`` how late
+    a late GPU is where that is known; ``sick`` are the kinds of faults during which a job is not healthy.
+    """
+
+    story: Recording
+    labels: config.Labels
+    presence: Mapping[Job, Sequence[Span]]
+    evidence: bool
+    percent: float | None = None
+    sick: frozenset[str] = frozenset(SIGNALS)
+
+    def concerns(self, fault: Fault, job: Job) -> bool:
+        """Whether a fault is one of a job."""
+        return fault.job == job[1] and fault.cluster in (None, job[0])
+
+    @property
+    def healthy_hours(self) -> float:
+        """Hours that jobs lived without a fault, five minutes of recovery left out."""
+        hours = 0.0
+        for job, spans in self.presence.items():
+            sick = [
+                (fault.start.timestamp(), fault.end.timestamp() + RECOVERY)
+                for fault in self.story.faults
+                if fault.kind in self.sick and self.concerns(fault, job)
+            ]
+            hours += (length(spans) - overlap(spans, sick)) / 3600
+        return hours
+
+
+@dataclass(frozen=True, kw_only=True)
+class Incident:
+    """One fault as one pack saw it.
+
+    ``after`` is the time to detect in seconds, None where it was missed. ``attributed`` says whether the first
+    verdict named the right suspect and transport, ``located`` whether the right node or GPU and no other was named;
+    both are None where nothing was said. ``blamed`` counts the innocent nodes and GPUs that were named, ``pages`` the
+    critical alerts, ``episodes`` those of any severity that asks for a human. ``fell`` says whether throughput was
+    better before, ``place`` whether the fault has a place to be named, ``evidence`` whether DCGM shows GPU activity.
+
+    ``said`` is the suspect, transport, node and gpu of the first alert that names one, ``right`` whether that is so;
+    it has only what the truth knows. ``coverage`` is the part of the time from detection to the fault's end in which
+    a page, or an alert like the one that detected it, fires. ``core`` are the faults that every pack has to see.
+    """
+
+    pack: str
+    family: str
+    lasts: float
+    loss: float | None
+    percent: float | None
+    fell: bool
+    evidence: bool
+    place: bool
+    after: float | None
+    attributed: bool | None
+    located: bool | None
+    blamed: int
+    pages: int
+    episodes: int
+    job: str = ""
+    at: float = 0.0
+    core: bool = False
+    coverage: float | None = None
+    said: Mapping[str, str] = field(default_factory=dict)
+    right: Mapping[str, bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alarm:
+    """An alert that nothing explains; ``at`` is in seconds since the start of the case."""
+
+    pack: str
+    severity: str
+    alert: str
+    labels: dict[str, str]
+    at: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What packs made of a case. ``healthy_hours`` are hours of jobs without a fault."""
+
+    healthy_hours: float
+    incidents: tuple[Incident, ...]
+    alarms: tuple[Alarm, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result(Verdict):
+    """What a trial showed."""
+
+    seed: int
+    family: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class _Episode:
+    """One alert from the moment it began to fire; times are in seconds since the epoch."""
+
+    alert: str
+    labels: Mapping[str, str]
+    names: config.Labels
+    start: float
+    end: float
+
+    @property
+    def signal(self) -> str:
+        return self.labels.get("signal", "")
+
+    @property
+    def severity(self) -> str:
+        return self.labels.get("severity", "warning")
+
+    @property
+    def page(self) -> bool:
+        return self.severity == "critical"
+
+    @cached_property
+    def job(self) -> Job | None:
+        """The job that the alert names; None where it names none."""
+        cluster = self.labels.get(self.names.cluster, "") if self.names.cluster else ""
+        found = self.labels.get(self.names.job)
+        return None if found is None else (cluster, found)
+
+    @property
+    def place(self) -> tuple[str | None, str | None]:
+        return self.labels.get(self.names.node), self.labels.get(self.names.gpu)
+
+    def tells(self, kind: str) -> bool:
+        """Whether such an alert can mean such a fault."""
+        return self.signal not in EXPLAINS or self.signal in SIGNALS[kind]
+
+
+def rule_files(site: config.Site) -> dict[str, str]:
+    """The recording rules and the packs of all tiers for one run; groups get names of their own."""
+    files = {"recording.yaml": rule_file(build.recording(site))}
+    for tier in Sensitivity:
+        groups = (replace(group, name=f"{tier}: {group.name}") for group in build.alerts(site, tier))
+        files[f"alerts-{tier}.yaml"] = rule_file(groups)
+    return files
+
+
+def run(seed: int, peers: Mapping[str, str] | None = None) -> Result:
+    """Simulate the trial of a seed, execute all packs on it, and judge them.
+
+    ``peers`` are further rule files by pack name, whose alerts carry their pack's name as ``sensitivity``.
+    """
+    began = time.monotonic()
+    one = trial(seed)
+    site = config.site(one.scenario.site, one.scenario.name)
+    firings = execute(one, {**rule_files(site), **(peers or {})})
+    result = judge(one, firings, (*PACKS, *(peers or {})))
+    return replace(result, seconds=time.monotonic() - began)
+
+
+def execute(one: Trial, files: Mapping[str, str]) -> list[Firing]:
+    """What fired, by Prometheus' own rule evaluation."""
+    story = one.recording
+    start, end = story.start.timestamp(), story.end.timestamp()
+    return evaluate(files, one.series, start, end, one.scenario.dump_interval, story.scrape_interval, "ALERTS").alerts
+
+
+def judge(one: Trial, firings: Iterable[Firing], packs: Sequence[str] = PACKS) -> Result:
+    """Compare what fired in a trial with what was wrong."""
+    found = verdict(_case(one), firings, packs)
+    return Result(
+        seed=one.seed,
+        family=one.family,
+        seconds=0.0,
+        healthy_hours=found.healthy_hours,
+        incidents=found.incidents,
+        alarms=found.alarms,
+    )
+
+
+def _case(one: Trial) -> Case:
+    """A trial knows its jobs from its scenario; whoever cannot see a healthy job has a healthy job all the same."""
+    scenario = one.scenario
+    labels = config.site(scenario.site, scenario.name).labels
+    begin = scenario.start.timestamp()
+    presence: dict[Job, Sequence[Span]] = {}
+    for job in scenario.jobs:
+        end = scenario.lasts if job.to is None else min(job.to, scenario.lasts)
+        cluster = (scenario.cluster or "") if labels.cluster else ""
+        presence[cluster, job.id] = [(begin + max(job.start or 0.0, 0.0), begin + end)]
+    percent = max((getattr(event, "percent", 0.0) for event in scenario.events), default=0.0) or None
+    sick = SLOWDOWNS | STANDSTILLS
+    return Case(one.recording, labels, presence, scenario.companions.dcgm, percent, sick)
+
+
+def verdict(case: Case, firings: Iterable[Firing], packs: Sequence[str], unnamed: str = "") -> Verdict:
+    """Compare what fired with what was wrong. Alerts without the label ``sensitivity`` are of the pack ``unnamed``."""
+    episodes = [
+        _Episode(each.alert, dict(each.labels), case.labels, start, end)
+        for each in firings
+        for start, end in each.firing
+    ]
+    episodes.sort(key=lambda each: (each.start, not each.page))
+    incidents, alarms = [], []
+    for pack in packs:
+        own = [
+            each
+            for each in episodes
+            if each.labels.get("sensitivity", unnamed) == pack and each.severity != Severity.INFO
+        ]
+        incidents += [_incident(pack, case, fault, own) for fault in case.story.faults if fault.kind in SIGNALS]
+        alarms += list(_alarms(pack, case, own))
+    return Verdict(healthy_hours=case.healthy_hours, incidents=tuple(incidents), alarms=tuple(alarms))
+
+
+def _incident(pack: str, case: Case, fault: Fault, episodes: Collection[_Episode]) -> Incident:
+    begin, end = fault.start.timestamp(), fault.end.timestamp()
+    of_job = [each for each in episodes if each.job is not None and case.concerns(fault, each.job)]
+    ours = [each for each in of_job if begin <= each.start <= end + AFTERMATH]
+    # The lowest tier is for pages: a ticket that nobody reads at night detects nothing.
+    heard = [each for each in ours if each.page or pack != Sensitivity.LOW]
+    telling = [each for each in heard if each.tells(fault.kind) and each.start <= end + LATE]
+    blamed = {each.place for each in ours if each.signal in ("outlier", "degradation") and _wrong(each, fault)}
+    births = [spans[0][0] for job, spans in case.presence.items() if spans and case.concerns(fault, job)]
+    said = dict(_said(heard))
+    return Incident(
+        pack=pack,
+        family=fault.kind,
+        lasts=end - begin,
+        loss=fault.throughput_loss,
+        percent=case.percent,
+        fell=begin > min(births, default=begin) + 1,
+        evidence=case.evidence,
+        place=fault.node is not None and fault.kind in SLOWDOWNS,
+        after=telling[0].start - begin if telling else None,
+        attributed=_attributed(fault, ours) if fault.kind in SLOWDOWNS else None,
+        located=_located(fault, ours, blamed),
+        blamed=len(blamed) if fault.kind in SLOWDOWNS else 0,
+        pages=sum(each.page for each in ours),
+        episodes=len(ours),
+        job=fault.job,
+        at=begin - case.story.start.timestamp(),
+        core=_core(fault),
+        coverage=_coverage(end, telling[0], of_job) if telling else None,
+        said=said,
+        right=dict(_right(fault, said)),
+    )
+
+
+def _core(fault: Fault) -> bool:
+    return (
+        fault.kind not in SLOWDOWNS - {"late-gpu"}
+        or fault.throughput_loss is None
+        or fault.throughput_loss >= CORE_LOSS
+    )
+
+
+def _said(episodes: Collection[_Episode]) -> Iterator[tuple[str, str]]:
+    """What the first alert that names a suspect, a transport, a node or a GPU names; a page before a ticket."""
+    wanted: Mapping[str, Callable[[_Episode], str | None]] = {
+        # An outlier alert says by itself that somebody is late.
+        "suspect": lambda one: one.labels.get("suspect") or ("straggler" if one.signal == "outlier" else None),
+        "transport": lambda one: one.labels.get("transport"),
+        "node": lambda one: one.place[0],
+        "gpu": lambda one: one.place[1] and f"{one.place[0]} {one.place[1]}",
+    }
+    for what, read in wanted.items():
+        found = next(filter(None, map(read, episodes)), None)
+        if found:
+            yield what, found
+
+
+def _right(fault: Fault, said: Mapping[str, str]) -> Iterator[tuple[str, bool]]:
+    """Whether what was said is so, for everything that the truth knows; silence is not right."""
+    if fault.suspect is not None:
+        yield "suspect", said.get("suspect") == fault.suspect
+    if fault.transport:
+        yield "transport", said.get("transport") in fault.transport
+    if fault.node is not None:
+        yield "node", said.get("node") == fault.node
+        if fault.gpu is not None:
+            yield "gpu", said.get("gpu") == f"{fault.node} {fault.gpu}"
+        elif "gpu" in said:  # any GPU of the node is right
+            yield "gpu", said["gpu"].split(" ")[0] == fault.node
+
+
+def _coverage(end: float, first: _Episode, episodes: Collection[_Episode]) -> float | None:
+    """The part of the time from the first alert to a fault's end in which a page or one like it fires."""
+    if first.start >= end:
+        return None
+    alike = [each for each in episodes if each.page or (not first.page and each.signal == first.signal)]
+    return overlap([(first.start, end)], [(each.start, each.end) for each in alike]) / (end - first.start)
+
+
+def _wrong(episode: _Episode, fault: Fault) -> bool:
+    """Whether an alert names a node or a GPU that is innocent."""
+    node, gpu = episode.place
+    return (node is not None and node != fault.node) or (gpu is not None and fault.gpu is not None and gpu != fault.gpu)
+
+
+def _attributed(fault: Fault, ours: Collection[_Episode]) -> bool | None:
+    """Whether the first verdicts name the right suspect, and a transport that was slow; None without a verdict.
+
+    An alert without a suspect is a verdict only where no other is: an outlier alert says that somebody is late.
+    """
+    verdicts = [each for each in ours if "suspect" in each.labels] or [
+        each for each in ours if each.signal == "outlier"
+    ]
+    first = min((each.start for each in verdicts), default=None)
+    if first is None:
+        return None
+    return all(
+        each.labels.get("suspect", "straggler") == fault.suspect
+        and (not fault.transport or each.labels.get("transport", fault.transport[0]) in fault.transport)
+        for each in verdicts
+        if each.start == first
+    )
+
+
+def _located(fault: Fault, ours: Collection[_Episode], blamed: Collection[object]) -> bool | None:
+    """Whether the right place was named and no other; None where no place was named, or there is none to name."""
+    if fault.node is None or fault.kind not in SLOWDOWNS:
+        return None
+    places = {each.place for each in ours if each.signal != "telemetry" and each.place != (None, None)}
+    if not places:
+        return None
+    return not blamed and any(node == fault.node and (fault.gpu is None or gpu == fault.gpu) for node, gpu in places)
+
+
+def _alarms(pack: str, case: Case, episodes: Collection[_Episode]) -> Iterator[Alarm]:
+    for each in episodes:
+        if not any(_explains(case, fault, each) for fault in case.story.faults):
+            yield Alarm(
+                pack=pack,
+                severity=each.severity,
+                alert=each.alert,
+                labels={key: value for key, value in each.labels.items() if key not in ("sensitivity", "severity")},
+                at=each.start - case.story.start.timestamp(),
+            )
+
+
+def _explains(case: Case, fault: Fault, episode: _Episode) -> bool:
+    return (
+        (fault.kind in EXPLAINS.get(episode.signal, ANY) or fault.kind not in ANY | {"none"})
+        and episode.job is not None
+        and case.concerns(fault, episode.job)
+        and fault.start.timestamp() <= episode.start <= fault.end.timestamp() + AFTERMATH
+    )
