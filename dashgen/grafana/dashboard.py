@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turns a dashboard of the model into Grafana JSON.
 
-This module makes the frame (links, annotations, variables, grid), dashgen.grafana.panels the panels, both with grafanalib, and
-dashgen.grafana.schema brings the whole to the current schema. Nothing else knows that schema.
+This module makes the frame (links, annotations, variables, grid), dashgen.grafana.panels the panels, both with
+grafanalib, and dashgen.grafana.schema brings the whole to the current schema. Nothing else knows that schema.
 """
 
 from __future__ import annotations
