@@ -82,7 +82,7 @@ SIGNALS = (
 ) > 0
 and count_over_time(gpu:nccl_lateness:ratio[<3 dumps - 1s>]) >= 3
 and on (<job>) job:nccl_gpus:count >= 4
-unless on (<job>) job:nccl_dump_age:seconds > 4 * <dump>""",
+and on (<job>) count_over_time(job:nccl_progress:timestamp[<3 dumps - 1s>]) >= 2""",
         unit=Unit.RATIO,
         labels=GPU,
         sources="Three dumps, as Nebius and the rule of 0.67 on ByteDance's traces: who is late in turn is now and then late twice in a row. Fixed positions "

@@ -68,7 +68,7 @@ SIGNALS = (
         expr=f"""
 1
 - max_over_time(job:training_throughput:current[<2 dumps - 1s>]) / ({remembered("job:training_throughput:usual")} > 0)
-unless on (<job>) job:nccl_dump_age:seconds > 4 * <dump>""",
+and on (<job>) count_over_time(job:nccl_progress:timestamp[<3 dumps - 1s>]) >= 2""",
         unit=Unit.RATIO,
         labels=("<job>", "evidence"),
         sources="Two dumps: a checkpoint is a loss in one line of the training log.",

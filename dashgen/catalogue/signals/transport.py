@@ -132,7 +132,7 @@ SIGNALS = (
 sum by (<job>, transport) ({_DROP} / {_NOISE} ^ 2 {_ON_PATH})
 /
 sum by (<job>, transport) ({_NOW} ^ 0 / {_NOISE} ^ 2 {_ON_PATH})
-unless on (<job>) job:nccl_dump_age:seconds > 4 * <dump>""",
+and on (<job>) count_over_time(job:nccl_progress:timestamp[<3 dumps - 1s>]) >= 2""",
         unit=Unit.RATIO,
         labels=("<job>", "transport"),
         sources="Two dumps: dumps of different nodes are up to one apart; 2 % is the transfer noise of "

@@ -155,7 +155,7 @@ label_replace(
       (
         1.5 * job:nccl_suspect:score and last_over_time(job:nccl_suspect:since[<3 dumps>])
         or
-        job:nccl_suspect:score
+        sum_over_time(job:nccl_suspect:score[<2 dumps - 1s>]) / 2 and job:nccl_suspect:score
       )
       unless (
         job:nccl_suspect:score{suspect="network", <gpu>!=""}
@@ -207,7 +207,7 @@ or
 last_over_time(job:nccl_suspect:since[<3 dumps>])
 and on (<job>) (job:nccl_dump_age:seconds > 2.5 * <dump> or job:nccl_familiar:ratio < 0.75)
 or
-(job:nccl_suspect:score >= 1 and on (<job>, suspect, transport, <node>) job:nccl_verdict:depth{state="degraded"}) ^ 0
+(job:nccl_suspect:score > 0.5 and on (<job>, suspect, transport, <node>) job:nccl_verdict:depth{state="degraded"}) ^ 0
 * time()""",
         unit=Unit.TIMESTAMP,
         labels=SUSPECT,
