@@ -143,7 +143,7 @@ def test_copies_that_lost_their_time_are_refused_in_one_line(output: Path, tmp_p
     copy = tmp_path / path.name
     copy.write_bytes(path.read_bytes())
     os.utime(copy, (0, 0))
-    with pytest.raises(UserError, match="modification time is lost.*name its folder by the time"):
+    with pytest.raises(UserError, match=r"modification time is lost.*name its folder by the time"):
         import_textfile(tmp_path)
     (tmp_path / "20260319T144000Z").mkdir()
     copy.rename(tmp_path / "20260319T144000Z" / path.name)
