@@ -97,7 +97,6 @@ LONG_MODULES = {
     "catalogue.signals.fabric",
     "catalogue.signals.verdict",
     "engine.prometheus",
-    "lint.rules",
     "simulator.physics",
     "simulator.scenario",
     "simulator.scrape",
