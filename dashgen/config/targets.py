@@ -184,7 +184,7 @@ class ResourcesTarget(Section):
 
 
 class Targets(Section):
-    """The forms of `dashgen build --target`; each section says how its objects are named and selected."""
+    """The forms of `dashgen build --target NAME`; each section says how its objects are named and selected."""
 
     kubernetes: KubernetesObjects = KubernetesObjects()
     prometheus: PrometheusTarget = PrometheusTarget()
