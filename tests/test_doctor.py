@@ -231,7 +231,7 @@ CASES = (
     ),
     Case(
         "gpu-collision",
-        "2 targets (host-a:9100, host-b:9100) drop series",
+        "2 targets (host-a:9100, host-b:9100) with dropped series",
         both(
             relabelled(_set(gpu="GPU0"), "nccl_"),
             valued("promhttp_metric_handler_errors_total", lambda one: np.arange(one.times.size)),
