@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -281,12 +280,3 @@ def doctor(
             say(f"{server.url}: nothing is wrong in any of {len(table.CONDITIONS)} conditions")
     if found:
         raise typer.Exit(1)
-
-
-ALIASES = ("windows",)
-COMMANDS: dict[str, Callable[..., None]] = {
-    "record": record,
-    "incidents": incidents,
-    "windows": incidents,
-    "doctor": doctor,
-}
