@@ -56,13 +56,13 @@ def demo(
     from dashgen.live.demo.stack import check_tools
     from dashgen.simulator.scenario import load_scenario, scenario_path
 
-    asked = inject if inject is not None else [] if scenario else list(STORY)
-    injections = tuple(parse(each) for each in asked)
     for_seconds = duration(lasts, "--for")
+    if inject is None and scenario is None:
+        injections = tuple(each for each in map(parse, STORY) if each.at < for_seconds)
+    else:
+        injections = tuple(map(parse, inject or ()))
     story = load_scenario(scenario_path(scenario or USUAL))
     check_tools()
-    if inject is None and not scenario:
-        injections = tuple(each for each in injections if each.at < for_seconds)
     made = plan(story, speed=speed, lasts=for_seconds, injections=injections, sensitivity=sensitivity)
     with _ended_once():
         _run(made)

@@ -63,7 +63,8 @@ class Watch:
 def happenings(plan: Plan) -> Iterator[tuple[str, float, float]]:
     """Everything that is wrong in a plan, with its begin and end in seconds after the beginning."""
     for event in plan.scenario.events:
-        yield _named_event(event), *((moment - plan.begin) / plan.speed for moment in (event.start, event.until))
+        start, end = ((moment - plan.begin) / plan.speed for moment in (event.start, event.until))
+        yield _named_event(event), start, end
     for run in plan.runs:
         if run.job.to is not None:
             how = "is killed and leaves its files" if run.job.ends == "killed" else "ends"
@@ -88,7 +89,12 @@ def _named(labels: dict[str, str]) -> str:
 
 def _named_event(event: Event) -> str:
     gpu = getattr(event, "gpu", None)
-    places = (event.kind, event.job and f"of job {event.job}", getattr(event, "node", None), gpu is not None and f"GPU{gpu}")
+    places = (
+        event.kind,
+        event.job and f"of job {event.job}",
+        getattr(event, "node", None),
+        gpu is not None and f"GPU{gpu}",
+    )
     return " ".join(part for part in places if part)
 
 
