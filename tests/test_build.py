@@ -13,6 +13,7 @@ import pytest
 
 from dashgen import catalogue
 from dashgen.build import bundle as build
+from dashgen.build import spoken
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config import site as config
 from dashgen.errors import UserError
@@ -181,3 +182,34 @@ def test_a_site_with_several_clusters_keeps_them_apart_everywhere() -> None:
         "datasource",
         "cluster",
     ]
+
+
+@pytest.mark.parametrize(
+    ("dumps", "interval", "words"),
+    [
+        (0, 30, "at once"),
+        (1, 30, "30 s (1 dump)"),
+        (4, 30, "2 min (4 dumps)"),
+        (3, 30, "1 min 30 s (3 dumps)"),
+        (120, 30, "1 h (120 dumps)"),
+        (5, 0.5, "2.5 s (5 dumps)"),
+    ],
+)
+def test_a_time_in_dumps_is_told_in_both(dumps: int, interval: float, words: str) -> None:
+    assert spoken.span(dumps, interval) == words
+
+
+def test_what_an_alert_fires_at_is_told_with_its_unit_in_every_tier() -> None:
+    told = {
+        (alert.name, tier): spoken.limit(alert, alert.tiers[tier], 60)
+        for alert in catalogue.ALERTS
+        for tier in alert.tiers
+    }
+    assert told["NcclStaleFiles", Sensitivity.HIGH].startswith("files older than 20 min (20 dumps)")
+    assert "more than 120 symbol errors an hour" in told["NcclFabricSymbolErrors", Sensitivity.HIGH]
+    # Each tier's own value is in it, and nothing is left to fill in.
+    assert [name for name, text in told.items() if "<" in text] == []
+    for alert in catalogue.ALERTS:
+        values = {tier.threshold for tier in alert.tiers.values()}
+        if len(values) > 1:
+            assert len({told[alert.name, level] for level in alert.tiers}) == len(values), alert.name

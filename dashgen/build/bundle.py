@@ -470,7 +470,7 @@ def plain(site: Site, sensitivities: Iterable[Sensitivity] = tuple(Sensitivity))
         recording=recording(site),
         alerts=packs,
         runbooks={
-            alert.name: runbook(site.alert(alert), symbolic(alert, site))
+            alert.name: runbook(site.alert(alert), symbolic(alert, site), site.dump_interval)
             for alert in catalogue.ALERTS
             if alert.name in shipped
         },

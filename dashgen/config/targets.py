@@ -194,7 +194,7 @@ class ResourcesTarget(_Section):
 
 
 class Targets(_Section):
-    """The forms of `dashgen build --target`; each section says how its objects are named and selected."""
+    """The forms of `dashgen build --target NAME`; each section says how its objects are named and selected."""
 
     kubernetes: KubernetesObjects = KubernetesObjects()
     prometheus: PrometheusTarget = PrometheusTarget()

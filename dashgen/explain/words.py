@@ -63,7 +63,8 @@ def _signal(signal: Signal, site: Site) -> str:
 
 
 def _alert(alert: Alert, site: Site) -> str:
-    return "\n".join([runbook(alert, symbolic(alert, site)).rstrip(), *_below(alert.name, site, "## Made of", "    ")])
+    page = runbook(alert, symbolic(alert, site), site.dump_interval)
+    return "\n".join([page.rstrip(), *_below(alert.name, site, "## Made of", "    ")])
 
 
 def _below(name: str, site: Site, title: str = "Made of:", indent: str = "  ") -> list[str]:
@@ -100,7 +101,7 @@ def _section(section: BaseModel, indent: str) -> Iterator[str]:
             yield from _section(value, indent + "  ")
         else:
             yield from _comment(field, indent)
-            yield f"{indent}{name}: {_scalar(value)}"
+            yield f"{indent}{name}: {scalar(value)}"
 
 
 def _comment(field: FieldInfo, indent: str) -> Iterator[str]:
@@ -108,7 +109,7 @@ def _comment(field: FieldInfo, indent: str) -> Iterator[str]:
         yield f"{indent}# {field.description}"
 
 
-def _scalar(value: object) -> str:
+def scalar(value: object) -> str:
     """A default as YAML flow text."""
     if isinstance(value, tuple):
         value = list(value)
