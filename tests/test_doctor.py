@@ -20,7 +20,7 @@ from processes import PATIENCE, serving, tool
 from servers import Asked, Reply, answering
 
 import dashgen as dashgen_package
-from dashgen.build import bundle as build
+from dashgen import build
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config import site as config
 from dashgen.engine.prometheus import make_blocks

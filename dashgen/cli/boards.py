@@ -42,7 +42,7 @@ def preview(
     """Draw the boards on a recording, without Grafana, into one HTML file that opens anywhere."""
     from tempfile import TemporaryDirectory
 
-    from dashgen.build import bundle as building
+    from dashgen import build as building
     from dashgen.engine import prometheus
     from dashgen.output.writer import check_own
     from dashgen.preview import commands, make, page, pictures

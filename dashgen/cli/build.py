@@ -55,8 +55,8 @@ def build(
     format: Annotated[Report, typer.Option("--format", help="form in which --check tells what is stale")] = Report.TEXT,
 ) -> None:
     """Write every dashboard, recording rule, alert pack and runbook."""
+    from dashgen import build as building
     from dashgen import findings
-    from dashgen.build import bundle as building
     from dashgen.output import changes as drift
     from dashgen.output import writer
     from dashgen.targets import TARGETS
@@ -114,7 +114,7 @@ def rules(
     config: Config = None,
 ) -> None:
     """Print one rule pack: the recording rules and the alerts of one tier."""
-    from dashgen.build import bundle as building
+    from dashgen import build as building
     from dashgen.targets import FORMATS, Pack
 
     if format not in FORMATS:

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from dashgen import durations
 from dashgen.findings import Finding
 from dashgen.guard.files import parse_documents, parse_json
 from dashgen.output.writer import Change
-from dashgen.targets.packs import seconds
 
 Json = Mapping[str, Any]
 # In the order in which a reviewer wants to hear of them.
@@ -173,9 +173,17 @@ def _verdict(before: Json | None, after: Json | None) -> Verdict | None:
 
 
 def _longer(before: object, after: object) -> Iterator[Verdict]:
-    old, new = (seconds(str(value or "")) for value in (before, after))
+    old, new = (_seconds(value) for value in (before, after))
     if old != new:
         yield "stricter" if new > old else "laxer"
+
+
+def _seconds(value: object) -> float:
+    """A duration; none where the file has been edited into something else."""
+    try:
+        return durations.seconds(str(value or "0s"))
+    except ValueError:
+        return 0.0
 
 
 _NUMBER = re.compile(

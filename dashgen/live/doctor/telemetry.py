@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from dashgen.build import bundle as build
+from dashgen import durations
 from dashgen.catalogue.metrics import COLLECTIVE_LABELS
 from dashgen.live.client.api import Samples
 from dashgen.live.doctor.probe import Diagnosis, Probe
@@ -166,7 +166,7 @@ def dump_interval(probe: Probe) -> Iterator[Diagnosis]:
     # Whoever looks too rarely cannot tell.
     if measured is None or _too_rare(probe) or abs(measured - expected) <= _TOLERANCE * expected:
         return
-    found = build.duration(min(600.0, max(1.0, round(measured))))
+    found = durations.text(min(600.0, max(1.0, round(measured))))
     said = f"files are written every {measured:.0f} s, the rules expect {expected:g} s"
     yield Diagnosis("dump_interval", said, {"dump_interval": found})
 
