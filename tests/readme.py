@@ -29,6 +29,7 @@ MORE = {
     "incidents": "[asking running servers](live.md#incidents)",
     "demo": "[a live demo](live.md#a-live-demo)",
     "doctor": "[asking running servers](live.md#doctor)",
+    "cost": "[what it costs](cost.md)",
     "import": "[recordings](recordings.md#from-inspectors-files)",
     "simulate": "[recordings](recordings.md#from-a-scenario)",
     "lint": "[what dashgen lint finds](lint.md)",
