@@ -6,7 +6,6 @@ from __future__ import annotations
 from dashgen.build import assemble
 from dashgen.config.site import Site
 from dashgen.explain.keys import section
-from dashgen.guard.text import counted
 from dashgen.targets import FORMATS, TARGETS
 
 SHOWN = 4
@@ -20,7 +19,7 @@ def targets(site: Site) -> str:
     for name, target in TARGETS.items():
         files = sorted(target.render(bundle, site))
         named = ", ".join(f"`{path}`" for path in files[:SHOWN])
-        more = f" and {counted(len(files) - SHOWN, 'more file')}" if len(files) > SHOWN else ""
+        more = " and others" if len(files) > SHOWN else ""
         printed = f" `dashgen rules --format {name}` prints one of its rule packs." if name in FORMATS else ""
         about = f"{target.summary[0].upper()}{target.summary[1:]}. It writes {named}{more}.{printed}"
         parts += [f"### {name}", about, section(f"targets.{name.replace('-', '_')}")]
