@@ -28,6 +28,7 @@ MORE = {
     "record": "[asking running servers](live.md#recording)",
     "incidents": "[asking running servers](live.md#incidents)",
     "doctor": "[asking running servers](live.md#doctor)",
+    "cost": "[what it costs](cost.md)",
     "import": "[recordings](recordings.md#from-inspectors-files)",
     "simulate": "[recordings](recordings.md#from-a-scenario)",
     "lint": "[what dashgen lint finds](lint.md)",

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from dashgen import catalogue
-from dashgen.build import bundle as build
+from dashgen import build, catalogue, durations
 from dashgen.build import spoken
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config import site as config
@@ -135,10 +134,10 @@ def test_every_duration_follows_the_dump_interval() -> None:
     slow = alert_rules(config.site({"dump_interval": "60s"}, "test"), Sensitivity.LOW)["NcclJobDegraded"]
     usual = alert_rules(config.Site(), Sensitivity.LOW)["NcclJobDegraded"]
     assert (usual.hold, slow.hold) == ("1m", "2m")
-    assert build.duration(89) == "1m29s"
+    assert durations.text(89) == "1m29s"
     for dump, every, slowly in (("1s", 1, 4), ("30s", 30, 120), ("1m", 60, 120), ("10m", 120, 120)):
         for group in build.recording(config.site({"dump_interval": dump}, "test")):
-            assert group.interval == build.duration(slowly if group.name in catalogue.SLOW else every), group.name
+            assert group.interval == durations.text(slowly if group.name in catalogue.SLOW else every), group.name
 
 
 def test_an_alert_can_be_changed_and_disabled_by_configuration() -> None:

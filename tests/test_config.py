@@ -18,8 +18,7 @@ from jsonschema import Draft202012Validator
 from processes import tool
 from pydantic import BaseModel
 
-from dashgen import catalogue, promql
-from dashgen.build import bundle as build
+from dashgen import build, catalogue, promql
 from dashgen.config import site as config
 from dashgen.config.site import Site
 from dashgen.engine.prometheus import check_rules

@@ -19,12 +19,12 @@ from processes import tool
 from servers import Reply, answering
 from test_record import prometheus
 
-from dashgen import catalogue, promql
-from dashgen.build import bundle as build
+from dashgen import build, catalogue, promql
 from dashgen.build import spoken
 from dashgen.catalogue.metrics import COMPANIONS, METRICS
 from dashgen.config import site as config
-from dashgen.config.site import Companions, Site
+from dashgen.config.companions import Companions
+from dashgen.config.site import Site
 from dashgen.engine.evaluated import replay
 from dashgen.errors import UserError
 from dashgen.explain.tree import Step, steps, tree, vocabulary

@@ -11,7 +11,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from dashgen.config.site import AlertOverride, Site, TierOverride
+from dashgen.config.alerts import AlertOverride, TierOverride
+from dashgen.config.site import Site
 from dashgen.explain.pages import table
 from dashgen.explain.words import scalar
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from dashgen import catalogue
-from dashgen.build import bundle as build
+from dashgen import build, catalogue
 from dashgen.build import spoken
 from dashgen.build.runbook import tiers
 from dashgen.catalogue.metrics import METRICS
-from dashgen.config.site import Companions, Site
+from dashgen.config.companions import Companions
+from dashgen.config.site import Site
 from dashgen.model import Alert, Metric, Sensitivity, Signal
 
 HEADLINES = ("NcclJobDegraded", "NcclJobStalled", "NcclTransportDegraded", "NcclGpuLate", "NcclNvlinkDegraded")

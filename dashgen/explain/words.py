@@ -11,10 +11,11 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from dashgen import catalogue
-from dashgen.build.bundle import fill, signal_expr, symbolic
+from dashgen.build import fill, signal_expr, symbolic
 from dashgen.build.runbook import runbook
 from dashgen.catalogue.metrics import METRICS
-from dashgen.config.site import Companions, Site
+from dashgen.config.companions import Companions
+from dashgen.config.site import Site
 from dashgen.errors import UserError
 from dashgen.explain import tree as lineage
 from dashgen.model import Alert, Metric, Signal
