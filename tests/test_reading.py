@@ -23,7 +23,7 @@ from dashgen.guard.text import LONGEST, block, in_json, line, listed, visible
 from dashgen.jsonnet import sandbox as jsonnet
 from dashgen.lint import foreign
 from dashgen.recordings import format, textfile
-from dashgen.simulator.scenario import load_scenario, scenario_path
+from dashgen.simulator import scenario
 
 
 def test_only_a_regular_file_is_read_and_none_is_waited_for(tmp_path: Path) -> None:
@@ -106,14 +106,14 @@ def test_a_dashboard_that_would_take_minutes_is_refused(tmp_path: Path, text: st
     ids=["steps", "scrapes", "samples"],
 )
 def test_a_scenario_that_would_take_minutes_is_refused(tmp_path: Path, changes: dict[str, Any], says: str) -> None:
-    data = yaml.safe_load(scenario_path("bursts").read_text(encoding="utf-8"))
+    data = yaml.safe_load(scenario.scenario_path("bursts").read_text(encoding="utf-8"))
     job = data["jobs"][0] | {"nodes": 4, "gpus_per_node": 8, "step": changes.pop("step", "5s")}
     operation = {"group": "dp", "operation": "AllGather", "size": 1 << 24, "share": 0.001, "exposed": 0.2}
     job["traffic"] = [operation] * changes.pop("traffic", 0)
     path = tmp_path / "large.yaml"
     path.write_text(yaml.safe_dump({**data, "jobs": [job], **changes}), encoding="utf-8")
     with pytest.raises(UserError, match=rf"jobs: {says}.*; shorten lasts, or take fewer nodes$"):
-        load_scenario(path)
+        scenario.load_scenario(path)
 
 
 # What is printed.
@@ -172,6 +172,9 @@ def test_the_security_page_tells_the_limits_that_there_are() -> None:
         "values in a YAML file, with what aliases repeat": reading.MOST_NODES,
         "levels in YAML and JSON": reading.DEEPEST,
         "objects and lists in a dashboard": foreign.MOST_OBJECTS,
+        "panels of a dashboard": foreign.MOST_PANELS,
+        "steps of GPUs in a scenario": scenario.MOST_WORK,
+        "samples of a scenario": scenario.MOST_SAMPLES,
         "levels in a PromQL expression": promql.DEEPEST,
         "characters of a value in dashgen.yaml": config_values.LONGEST_TEXT,
         "samples of a recording": format.MOST_SAMPLES,
