@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import typer
+import yaml
 from readme import BLOCKS, DOCS, MORE, README, ROOT, documents, filled
 
 from dashgen import catalogue
@@ -123,3 +124,18 @@ def test_what_exists_has_its_place_in_the_documentation() -> None:
         if f"`{key}`" not in pages["configuration"] and f"## {key}" not in pages["configuration"]
     ] == []
     assert {name.split()[0] for name in functions(app)} >= MORE.keys()
+
+
+def test_the_daily_tasks_are_those_that_contributors_read_of() -> None:
+    tasks = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    told = set(re.findall(r"make ([a-z]+)", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")))
+    assert tasks == told | {"help"}
+
+
+def test_hooks_of_contributors_run_what_the_tests_run() -> None:
+    config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
+    hooks = {hook["id"]: hook for repository in config["repos"] for hook in repository["hooks"]}
+    assert {"ruff", "ruff-format", "mypy", "packs", "actionlint"} <= hooks.keys()
+    commands = (ROOT / ".ci" / "test").read_text()
+    for hook in hooks.values():
+        assert " ".join(hook.get("entry", "").split()[:2]) in commands, hook
