@@ -22,6 +22,7 @@ from dashgen.explain.usage import functions
 from dashgen.targets import TARGETS
 
 PAGES = [*documents(), *sorted((ROOT / "rules" / "runbooks").glob("*.md"))]
+COMMAND = typer.main.get_command(app)
 _CODE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 
 
@@ -77,7 +78,7 @@ def command_lines(text: str) -> Iterator[str]:
 def complaint(line: str) -> str:
     """What the command line says against a call; nothing where it can be typed, or only names a command."""
     words = ["2026-03-19" if word == "TIME" else word for word in shlex.split(line)[1:]]
-    command, name = typer.main.get_command(app), "dashgen"
+    command, name = COMMAND, "dashgen"
     while isinstance(command, typer.core.TyperGroup) and words and words[0] in command.commands:
         name, command = f"{name} {words[0]}", command.commands[words.pop(0)]
     # Completion would be installed on the spot.
