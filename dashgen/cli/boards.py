@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dashgen.cli.terminal import Config, Report, progress, say, site_of, utc, write
+from dashgen.cli.terminal import Config, Report, needs, progress, say, site_of, utc, write
 from dashgen.model import Sensitivity
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def preview(
     ] = None,
 ) -> None:
     """Draw the boards on a recording, without Grafana, into one HTML file that opens anywhere."""
+    needs("plotly")
     from tempfile import TemporaryDirectory
 
     from dashgen import build as building
