@@ -49,6 +49,7 @@ MOST_USELESS = 1_000_000  # empty or damaged lines of a file beyond those of use
 BLOCK = 1 << 20  # bytes read at a time
 MOST_SHAPES = 8192  # distinct (operation, algorithm, protocol, size) remembered per communicator: a cache only
 MOST_GBS = 1e18  # a size that wrapped to 2^64 bytes in 1 µs gives 3.7e16
+_COARSE_GBS = 1.0  # bandwidths have six decimals, so below it fewer than the six digits of a textfile
 _SIZE_T = 2**64
 _FOLDER = "nccl-inspector-"  # NCCL_INSPECTOR_DUMP_DIR by default, followed by the job id
 
@@ -308,7 +309,7 @@ class _Reader:
         )
         shape = (get(name_key), get("coll_algo"), get("coll_proto"), size)
         bucket = communicator.buckets.get(shape) or _new_bucket(communicator, *shape, p2p)
-        if busbw is None:
+        if busbw is None or busbw < _COARSE_GBS:
             busbw = busbw_gbs(bucket.function, size, bucket.nranks, exec_us)
         process.add(stamp / 1e6, communicator, p2p, (bucket, exec_us, busbw))
         return ""

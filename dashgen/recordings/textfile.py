@@ -130,11 +130,22 @@ def _copies(path: Path) -> Iterator[_Copy]:
         folders = file.relative_to(path.parent).parts[:-1] if own is None else file.relative_to(path).parts[:-1]
         dated = next((at for at in reversed(range(len(folders))) if own is None and _moment(folders[at])), None)
         if own is not None or dated is None:
-            yield _Copy(file, name, None, folders, own if own is not None else file.stat().st_mtime)
+            yield _Copy(file, name, None, folders, own if own is not None else _modified(file))
         else:
             time = _moment(folders[dated])
             assert time is not None
             yield _Copy(file, name, folders[:dated], (*folders[:dated], "", *folders[dated + 1 :]), time)
+
+
+def _modified(file: Path) -> float:
+    """When a copy was made, by the file system. Raises UserError for a time that no copy can have."""
+    time = file.stat().st_mtime
+    if not EARLIEST <= time <= LATEST:
+        raise UserError(
+            f"{file}: its modification time is lost, so nobody knows when it was copied; name its folder by the time, "
+            "as in 20260319T144000Z"
+        )
+    return time
 
 
 def _moment(text: str) -> float | None:
