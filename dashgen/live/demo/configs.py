@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dashgen.build.bundle import duration
+from dashgen import durations
 from dashgen.live.demo.exporters import NODE
 from dashgen.live.demo.plan import Plan
 from dashgen.model import Bundle
@@ -33,10 +33,14 @@ def prometheus(plan: Plan, nodes: Mapping[str, int], companions: int, alertmanag
             labels["__metrics_path__"] = path(job, instance)
         port = nodes[instance] if job == NODE else companions
         jobs.setdefault(job, []).append({"targets": [f"127.0.0.1:{port}"], "labels": labels})
-    every = duration(plan.scrape)
+    every = durations.text(plan.scrape)
     return to_yaml(
         {
-            "global": {"scrape_interval": every, "scrape_timeout": every, "evaluation_interval": duration(plan.dump)},
+            "global": {
+                "scrape_interval": every,
+                "scrape_timeout": every,
+                "evaluation_interval": durations.text(plan.dump),
+            },
             "rule_files": ["recording.yaml", "alerts.yaml"],
             "alerting": {"alertmanagers": [{"static_configs": [{"targets": [f"127.0.0.1:{alertmanager}"]}]}]},
             "scrape_configs": [{"job_name": job, "static_configs": found} for job, found in jobs.items()],
@@ -52,7 +56,7 @@ def path(job: str, instance: str) -> str:
 def alertmanager(plan: Plan, bundle: Bundle, server: int) -> str:
     """alertmanager.yml: the generated routing, and the demo's own server as everybody who is told."""
     generated: dict[str, Any] = dict(bundle.alertmanager)
-    interval = duration(max(1.0, GROUP_INTERVAL / plan.speed))
+    interval = durations.text(max(1.0, GROUP_INTERVAL / plan.speed))
     told = [
         {
             "name": name,

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
+from dashgen.durations import seconds
 from dashgen.errors import UserError
 from dashgen.guard.text import line, listed
-from dashgen.simulator.scenario import Duration, Event, Scenario
+from dashgen.simulator.scenario import Event, Scenario
 
 _ASKED = re.compile(r"(?P<fault>[a-z0-9-]+)@(?P<at>[^+@]+)(?:\+(?P<lasts>[^+@]+))?")
-_DURATION = TypeAdapter[float](Duration)
 _EVENT = TypeAdapter[Event](Event)
 
 USUAL_DUMPS = 24
@@ -52,13 +52,12 @@ def parse(asked: str) -> Injection:
 def duration(text: str, where: str, least: float = 1.0) -> float:
     """Seconds, of a duration as people write it. Raises UserError, which begins with ``where``."""
     try:
-        seconds = _DURATION.validate_python(text)
-    except ValidationError as error:
-        said = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
-        raise UserError(f"{where}: {line(said, 120)}") from error
-    if not least <= seconds <= LONGEST:
+        found = seconds(text)
+    except ValueError as error:
+        raise UserError(f"{where}: {line(str(error), 120)}") from error
+    if not least <= found <= LONGEST:
         raise UserError(f"{where}: {line(text, 40)} is not between {least:g} s and a day; give another time")
-    return seconds
+    return found
 
 
 def _second_node(scenario: Scenario) -> str:

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dashgen.build import bundle as build
+from dashgen import build
 from dashgen.engine.prometheus import find, make_blocks
 from dashgen.engine.services import Service, free_ports, program
 from dashgen.errors import UserError
