@@ -21,6 +21,7 @@ BARE = (
     "config schema",
     "lint dashboards",
     "baseline one.txt",
+    "demo --help",
 )
 RECORDINGS = (
     "validate",
@@ -31,6 +32,7 @@ RECORDINGS = (
     "config schema --of recording",
     f"doctor --prometheus {NOWHERE}",
     f"incidents --prometheus {NOWHERE}",
+    f"cost --prometheus {NOWHERE}",
     f"record --job 1 --since 1h -o out --prometheus {NOWHERE}",
 )
 PREVIEW = ("preview", f"incidents --prometheus {NOWHERE} --format html -o review.html")

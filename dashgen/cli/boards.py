@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dashgen.cli.terminal import Config, Report, needs, progress, say, site_of, utc, write
+from dashgen.guard.text import counted
 from dashgen.model import Sensitivity
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def _write_page(content: Page, boards: tuple[str, ...], output: Path) -> None:
 
     text = page.page(content)
     write(text, output)
-    say(f"{output}: {len(boards)} boards, {len(text.encode()) / 1e6:.1f} MB")
+    say(f"{output}: {counted(len(boards), 'board')}, {len(text.encode()) / 1e6:.1f} MB")
 
 
 def _write_pictures(content: Page, boards: tuple[str, ...], folder: Path) -> None:

@@ -17,7 +17,7 @@ import typer
 from dashgen.errors import UserError
 from dashgen.guard.text import line
 
-EXTRAS = {"numpy": "recordings", "plotly": "preview", "markdown_it": "preview"}
+EXTRAS = {"numpy": "recordings", "plotly": "preview"}
 """What a small installation lacks, and the extra of pyproject.toml that brings it."""
 
 

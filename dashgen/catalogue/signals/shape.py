@@ -120,9 +120,9 @@ max by (<job>) (
         expr="job:nccl_algorithm_changed:count > <threshold>",
         limit="more than <threshold> kinds of collectives switched",
         summary="Job {{ $labels.<job_label> }}: {{ $labels.collective }} has switched to {{ $labels.algo_proto }}.",
-        description="{{ $labels.collective }} of job {{ $labels.<job_label> }} now uses {{ $labels.algo_proto }} for {{ $value }} "
-        "combination(s) of size and ranks that used another algorithm before. The two cannot be compared, so there is no verdict "
-        "about slow transport for a while. Look first at the algorithm and protocol mix on the job board.",
+        description="{{ $labels.collective }} of job {{ $labels.<job_label> }} now uses {{ $labels.algo_proto }} where it used "
+        "another algorithm before. Combinations of size and ranks that have changed: {{ $value }}. Old and new bandwidth cannot be "
+        "compared, so there is no verdict about slow transport for a while. Look first at the algorithm and protocol mix on the job board.",
         tiers={
             Sensitivity.MEDIUM: Tier(threshold=0, dumps=3, severity=Severity.INFO),
             Sensitivity.HIGH: Tier(threshold=0, dumps=1, severity=Severity.INFO),
