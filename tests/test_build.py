@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from dashgen import catalogue
-from dashgen.build import bundle as build
+from dashgen import build, catalogue, durations
+from dashgen.build import spoken
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config import site as config
 from dashgen.errors import UserError
+from dashgen.guard.text import counted
 from dashgen.model import AlertRule, Sensitivity
 from dashgen.promql import names
 from dashgen.targets import TARGETS
@@ -134,10 +135,10 @@ def test_every_duration_follows_the_dump_interval() -> None:
     slow = alert_rules(config.site({"dump_interval": "60s"}, "test"), Sensitivity.LOW)["NcclJobDegraded"]
     usual = alert_rules(config.Site(), Sensitivity.LOW)["NcclJobDegraded"]
     assert (usual.hold, slow.hold) == ("1m", "2m")
-    assert build.duration(89) == "1m29s"
+    assert durations.text(89) == "1m29s"
     for dump, every, slowly in (("1s", 1, 4), ("30s", 30, 120), ("1m", 60, 120), ("10m", 120, 120)):
         for group in build.recording(config.site({"dump_interval": dump}, "test")):
-            assert group.interval == build.duration(slowly if group.name in catalogue.SLOW else every), group.name
+            assert group.interval == durations.text(slowly if group.name in catalogue.SLOW else every), group.name
 
 
 def test_an_alert_can_be_changed_and_disabled_by_configuration() -> None:
@@ -172,12 +173,44 @@ def test_an_override_that_fits_nothing_is_an_error(alerts: dict[str, Any], says:
         build.bundle(config.site({"alerts": alerts}, "test"))
 
 
-def test_a_site_with_several_clusters_keeps_them_apart_everywhere() -> None:
-    kubernetes = site("kubernetes")
-    for name, expr in build.signals(kubernetes).items():
-        if "job_name" in expr and name != "node:nccl_gpus_hidden:count":
-            assert "cluster" in expr, name
-    assert [variable["name"] for variable in build.bundle(kubernetes).dashboards["job"]["templating"]["list"]][:2] == [  # type: ignore[index]
-        "datasource",
-        "cluster",
-    ]
+def test_boards_of_a_site_with_several_clusters_ask_for_the_cluster_first() -> None:
+    variables = build.bundle(site("kubernetes")).dashboards["job"]["templating"]["list"]  # type: ignore[index]
+    assert [variable["name"] for variable in variables][:2] == ["datasource", "cluster"]
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), [(0, "0 copies of 0 files"), (1, "1 copy of 1 file"), (2, "2 copies of 2 files")]
+)
+def test_what_is_counted_is_in_singular_or_plural(count: int, words: str) -> None:
+    assert f"{counted(count, 'copy', 'copies')} of {counted(count, 'file')}" == words
+
+
+@pytest.mark.parametrize(
+    ("dumps", "interval", "words"),
+    [
+        (0, 30, "at once"),
+        (1, 30, "30 s (1 dump)"),
+        (4, 30, "2 min (4 dumps)"),
+        (3, 30, "1 min 30 s (3 dumps)"),
+        (120, 30, "1 h (120 dumps)"),
+        (5, 0.5, "2.5 s (5 dumps)"),
+    ],
+)
+def test_a_time_in_dumps_is_told_in_both(dumps: int, interval: float, words: str) -> None:
+    assert spoken.span(dumps, interval) == words
+
+
+def test_what_an_alert_fires_at_is_told_with_its_unit_in_every_tier() -> None:
+    told = {
+        (alert.name, tier): spoken.limit(alert, alert.tiers[tier], 60)
+        for alert in catalogue.ALERTS
+        for tier in alert.tiers
+    }
+    assert told["NcclStaleFiles", Sensitivity.HIGH].startswith("files older than 20 min (20 dumps)")
+    assert "more than 120 symbol errors an hour" in told["NcclFabricSymbolErrors", Sensitivity.HIGH]
+    # Each tier's own value is in it, and nothing is left to fill in.
+    assert [name for name, text in told.items() if "<" in text] == []
+    for alert in catalogue.ALERTS:
+        values = {tier.threshold for tier in alert.tiers.values()}
+        if len(values) > 1:
+            assert len({told[alert.name, level] for level in alert.tiers}) == len(values), alert.name

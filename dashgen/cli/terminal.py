@@ -7,12 +7,15 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dashgen.guard.text import block
+from dashgen.model import Sensitivity
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,12 +27,28 @@ Config = Annotated[
 ]
 RecordingFolder = Annotated[Path, typer.Option("--output", "-o", help="folder of the recording")]
 OutFile = Annotated[Path | None, typer.Option("--output", "-o", help="a file instead of standard output")]
+Level = Annotated[Sensitivity, typer.Option("--sensitivity", help="how much the on-call wants to hear")]
+
+
+class Report(StrEnum):
+    """Forms of a list of findings."""
+
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+    GITHUB = "github"
 
 
 def site_of(config: Path | None) -> Site:
     from dashgen.config.site import load
 
     return load(config)
+
+
+def needs(module: str) -> None:
+    """Look for a module of an extra before anything is done. Raises ModuleNotFoundError, which exits.py words."""
+    if find_spec(module) is None:
+        raise ModuleNotFoundError(name=module)
 
 
 def utc(moment: datetime) -> datetime:

@@ -11,12 +11,14 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from dashgen import catalogue
-from dashgen.build.bundle import fill, signal_expr, symbolic
+from dashgen.build import fill, signal_expr, symbolic
 from dashgen.build.runbook import runbook
 from dashgen.catalogue.metrics import METRICS
-from dashgen.config.site import Companions, Site
+from dashgen.config.companions import Companions
+from dashgen.config.site import Site
 from dashgen.errors import UserError
 from dashgen.explain import tree as lineage
+from dashgen.explain.units import said
 from dashgen.model import Alert, Metric, Signal
 
 
@@ -49,7 +51,7 @@ def _signal(signal: Signal, site: Site) -> str:
     used = [alert.name for alert in catalogue.ALERTS if alert.signal == signal.name]
     return "\n".join(
         [
-            f"{signal.name}  [{signal.unit}]",
+            f"{signal.name}  [{said(signal.unit)}]",
             f"  {signal.question}",
             f"  Healthy: {signal.healthy}.",
             f"  Labels: {fill(', '.join(signal.labels), site)}. Group: {signal.group}.",
@@ -63,7 +65,8 @@ def _signal(signal: Signal, site: Site) -> str:
 
 
 def _alert(alert: Alert, site: Site) -> str:
-    return "\n".join([runbook(alert, symbolic(alert, site)).rstrip(), *_below(alert.name, site, "## Made of", "    ")])
+    page = runbook(alert, symbolic(alert, site), site.dump_interval)
+    return "\n".join([page.rstrip(), *_below(alert.name, site, "## Made of", "    ")])
 
 
 def _below(name: str, site: Site, title: str = "Made of:", indent: str = "  ") -> list[str]:
@@ -75,7 +78,7 @@ def _below(name: str, site: Site, title: str = "Made of:", indent: str = "  ") -
 
 def _metric(metric: Metric, name: str) -> str:
     lines = [
-        f"{name}  [{metric.unit}, {metric.kind}]",
+        f"{name}  [{said(metric.unit)}; {metric.kind}]",
         f"  {metric.meaning}",
         f"  Labels: {', '.join(metric.labels) or 'none'}.",
         f"  Source: {metric.source}.",
@@ -100,7 +103,7 @@ def _section(section: BaseModel, indent: str) -> Iterator[str]:
             yield from _section(value, indent + "  ")
         else:
             yield from _comment(field, indent)
-            yield f"{indent}{name}: {_scalar(value)}"
+            yield f"{indent}{name}: {scalar(value)}"
 
 
 def _comment(field: FieldInfo, indent: str) -> Iterator[str]:
@@ -108,7 +111,7 @@ def _comment(field: FieldInfo, indent: str) -> Iterator[str]:
         yield f"{indent}# {field.description}"
 
 
-def _scalar(value: object) -> str:
+def scalar(value: object) -> str:
     """A default as YAML flow text."""
     if isinstance(value, tuple):
         value = list(value)

@@ -68,6 +68,11 @@ class PanelView:
         name = self.title or f"panel {self.json.get('id', 'without title')}"
         return f"{self.row} / {name}" if self.row else name
 
+    @property
+    def defaults(self) -> Json:
+        """How all of its fields are shown."""
+        return mapping(mapping(self.json.get("fieldConfig")).get("defaults"))
+
     @cached_property
     def queries(self) -> tuple[Query, ...]:
         """The PromQL of the panel."""
@@ -142,6 +147,11 @@ def mapping(value: object) -> Json:
 def objects(value: object) -> tuple[Json, ...]:
     """The JSON objects in a list, if it is one."""
     return tuple(each for each in value if isinstance(each, Mapping)) if isinstance(value, list) else ()
+
+
+def source_name(source: object) -> str:
+    """The name or uid of a data source, in the old form as in the new."""
+    return source if isinstance(source, str) else str(mapping(source).get("uid") or "")
 
 
 def variable_query(variable: Json) -> str:

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from dashgen import promql
-from dashgen.grafana.parsed import Board, Json, PanelView, mapping, objects
-
-Hit = tuple[str, str]
+from dashgen.grafana.parsed import Board, PanelView, mapping, objects
+from dashgen.guard.text import counted
+from dashgen.lint import Hit
 
 _SINGLE = frozenset({"stat", "gauge", "bargauge", "singlestat"})
 _WORDS = frozenset({"", "none", "string"})
@@ -33,9 +33,9 @@ def merged_states(board: Board) -> Iterator[Hit]:
     """A state timeline shows its states: coloured by thresholds it merges values, unless told not to, and then draws
     the thresholds as states, without any word or colour of the value mappings (grafana/grafana#71804, #41075)."""
     for panel in _timelines(board):
-        mode = mapping(_defaults(panel).get("color")).get("mode", "thresholds")
+        mode = mapping(panel.defaults.get("color")).get("mode", "thresholds")
         merges = mapping(panel.json.get("options")).get("mergeValues") is not False
-        if merges and mode == "thresholds" and _defaults(panel).get("mappings"):
+        if merges and mode == "thresholds" and panel.defaults.get("mappings"):
             yield panel.where, "set options.mergeValues to false, or the colour mode to fixed"
 
 
@@ -65,7 +65,7 @@ def widened_rate(board: Board) -> Iterator[Hit]:
         for query in panel.queries:
             least = _seconds(str(query.target.get("interval") or panel.json.get("interval") or ""))
             if least > WIDEST and "$__rate_interval" in query.expr:
-                yield query.where, f"remove the interval, or the rate goes over {4 * least // 60} minutes"
+                yield query.where, f"remove the interval, or the rate goes over {counted(4 * least // 60, 'minute')}"
 
 
 def unjoined_table(board: Board) -> Iterator[Hit]:
@@ -83,7 +83,7 @@ def number_like_label(board: Board) -> Iterator[Hit]:
     """Labels in a table have the unit string: Grafana takes what looks like a number for one, and writes a job called
     41502 as 41.5 K, or in percent as 4150200%, also into links."""
     for panel in board.panels:
-        if panel.type != "table" or str(_defaults(panel).get("unit") or "") in _WORDS:
+        if panel.type != "table" or str(panel.defaults.get("unit") or "") in _WORDS:
             continue
         own = {
             str(mapping(rule.get("matcher")).get("options"))
@@ -119,10 +119,6 @@ def _timelines(board: Board) -> Iterator[PanelView]:
     return (panel for panel in board.panels if panel.type == "state-timeline")
 
 
-def _defaults(panel: PanelView) -> Json:
-    return mapping(mapping(panel.json.get("fieldConfig")).get("defaults"))
-
-
 def _renamed(panel: PanelView) -> Mapping[str, str]:
     """The columns that a table is told to show, by their names before."""
     steps = [each for each in objects(panel.json.get("transformations")) if each.get("id") == "organize"]
@@ -133,7 +129,7 @@ def _renamed(panel: PanelView) -> Mapping[str, str]:
 def _colours(panel: PanelView) -> Iterator[str]:
     rules = objects(mapping(panel.json.get("fieldConfig")).get("overrides"))
     properties = [item for rule in rules for item in objects(rule.get("properties")) if item.get("id") == "color"]
-    for each in (mapping(_defaults(panel).get("color")), *(mapping(item.get("value")) for item in properties)):
+    for each in (mapping(panel.defaults.get("color")), *(mapping(item.get("value")) for item in properties)):
         yield str(each.get("fixedColor") or "")
 
 

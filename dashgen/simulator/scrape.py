@@ -10,6 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dashgen.recordings.format import Labels, Series
+from dashgen.recordings.inspector import (
+    BUS_BANDWIDTH,
+    COLLECTIVES_TOTAL,
+    DROPPED_TOTAL,
+    EXEC_TIME,
+    P2P_BUS_BANDWIDTH,
+    P2P_EXEC_TIME,
+)
 from dashgen.simulator.dumps import Run
 from dashgen.simulator.lifecycle import nic_bytes, readings, stream, usual_seconds
 from dashgen.simulator.physics import Floats, Ints
@@ -117,7 +125,7 @@ def _site(scenario: Scenario, seed: int) -> Site:
     nodes, gpus = len(scenario.nodes), scenario.gpus_per_node
     offsets = np.arange(0.0, scenario.lasts + 1e-9, scenario.scrape_interval)
     rng = stream(seed, "site")
-    uuids = tuple(tuple(str(uuid.UUID(bytes=rng.bytes(16), version=4)) for _ in range(gpus)) for _ in range(nodes))
+    uuids = gpu_uuids(scenario, rng)
     answers = rng.random((nodes, len(offsets))) >= scenario.missed
     broken = rng.random((nodes, gpus, len(offsets))) < scenario.torn
     emptied = rng.random((nodes, gpus, len(offsets))) < scenario.empty
@@ -133,6 +141,14 @@ def _site(scenario: Scenario, seed: int) -> Site:
             else:
                 broken[node, event.gpu] |= within
     return Site(scenario, seed, offsets, uuids, answers, broken, emptied)
+
+
+def gpu_uuids(scenario: Scenario, rng: np.random.Generator) -> tuple[tuple[str, ...], ...]:
+    """The UUIDs of all GPUs, node by node: the first that the stream ``site`` of a seed is used for."""
+    return tuple(
+        tuple(str(uuid.UUID(bytes=rng.bytes(16), version=4)) for _ in range(scenario.gpus_per_node))
+        for _ in scenario.nodes
+    )
 
 
 def six_digits(values: Floats) -> Floats:
@@ -194,18 +210,14 @@ def _inspector(site: Site, run: Run, sheet: Sheet, held: Bools, duplicates: Bool
             if bucket.p2p and dict(bucket.labels)["n_nodes"] != "1" and not site.scenario.companions.p2p_across:
                 continue
             seen = shown & (bucket.count[content, gpu] > 0)
-            names = (
-                ("nccl_p2p_bus_bandwidth_gbs", "nccl_p2p_exec_time_microseconds")
-                if bucket.p2p
-                else ("nccl_bus_bandwidth_gbs", "nccl_collective_exec_time_microseconds")
-            )
+            names = (P2P_BUS_BANDWIDTH, P2P_EXEC_TIME) if bucket.p2p else (BUS_BANDWIDTH, EXEC_TIME)
             if seen.any():
                 mine = {**labels, **dict(bucket.labels)}
                 duplicates[node] |= sheet.put(names[0], mine, busbw[content, gpu], seen)
                 sheet.put(names[1], mine, exec_us[content, gpu], seen)
         if site.scenario.companions.counters:
-            sheet.put("nccl_collectives_total", labels, run.total[content, gpu].astype(float), shown)
-            sheet.put("nccl_collectives_dropped_total", labels, run.dropped[content, gpu].astype(float), shown)
+            sheet.put(COLLECTIVES_TOTAL, labels, run.total[content, gpu].astype(float), shown)
+            sheet.put(DROPPED_TOTAL, labels, run.dropped[content, gpu].astype(float), shown)
 
 
 def _exporter(site: Site, sheet: Sheet, held: Bools, duplicates: Bools) -> None:

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From what a command ends with to an exit code and at most one line on standard error.
+
+0 fine, 1 findings, 2 usage, bad configuration or a missing tool, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from io import TextIOWrapper
+from typing import NoReturn
+
+import typer
+
+from dashgen.errors import UserError
+from dashgen.guard.text import line
+
+EXTRAS = {"numpy": "recordings", "plotly": "preview"}
+"""What a small installation lacks, and the extra of pyproject.toml that brings it."""
+
+
+def run(app: typer.Typer) -> None:
+    """Run the command line to its end and leave with its exit code."""
+    # Rules and runbooks are UTF-8, whatever the terminal's language.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    out = sys.stdout
+    # As an interrupt does: what was begun is cleaned up, and processes that were started end.
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        # Without standalone mode typer leaves errors, and the exit code, to us.
+        code = app(prog_name="dashgen", standalone_mode=False)
+        if out is not None:
+            out.flush()
+    except SystemExit as end:
+        # Except where typer or rich find that the reader has gone (| head), which for them is exit code 1.
+        sys.exit(0 if end.code == 1 else end.code)
+    except UserError as error:
+        _fail(str(error))
+    except typer.TyperException as error:
+        # Without any argument there is no message: the help has been printed.
+        if error.format_message():
+            _fail(_usage(error))
+        sys.exit(2)
+    except (KeyboardInterrupt, typer.Abort):
+        sys.exit(130)
+    except ModuleNotFoundError as error:
+        module = (error.name or "").partition(".")[0]
+        if module not in EXTRAS:
+            raise
+        _fail(f"this command needs {module}; install it with: pip install 'dashgen[{EXTRAS[module]}]'")
+    except MemoryError:
+        _fail("not enough memory; give it less input, or the machine more")
+    except OSError as error:
+        if error.filename is not None:
+            _fail(f"{os.fsdecode(error.filename)}: {error.strerror}; name another one, or mend it")
+        # The interpreter must not complain as well when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+        if not isinstance(error, BrokenPipeError):
+            _fail(f"standard output: {error.strerror}")
+    else:
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _terminated(number: int, frame: object) -> NoReturn:
+    sys.exit(128 + number)
+
+
+def _usage(error: typer.TyperException) -> str:
+    """A misspelt command line in one line, with the place that tells more."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "dashgen"
+    where = command.removeprefix("dashgen").strip()
+    message = " ".join(error.format_message().replace("Value error, ", "").split()).rstrip(".")
+    return f"{where}: {message}; see `{command} --help`" if where else f"{message}; see `{command} --help`"
+
+
+def _fail(message: str) -> NoReturn:
+    # One line, whatever a file name or a configuration contains.
+    typer.echo(line(f"dashgen: {message}"), err=True)
+    sys.exit(2)
