@@ -61,6 +61,7 @@ _METRIC_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _RECORD_NAME = re.compile(r"(job|peer|gpu|node):[a-z][a-z0-9_]*:[a-z][a-z0-9_]*")
 # A number that somebody chose: a fraction other than the median's, a span in dumps, a range.
 _CHOSEN = re.compile(r"(?<![\w:.])(?!0\.5\b)\d+\.\d+|<\d+ dumps|\[\d+[mh]\]")
+_VALUE = re.compile(r"<([a-z]+)(?: %| dumps)?>")
 _ALERT_NAME = re.compile(r"Nccl([A-Z][a-z0-9]+){2,}")
 _SLUG = re.compile(r"[a-z][a-z0-9-]*")
 
@@ -161,6 +162,8 @@ class Runbook:
 class Alert:
     """A rule that tells a person: an expression over signals with ``<threshold>``, and three tiers of it.
 
+    ``limit`` says in words what the expression asks for; ``<threshold>`` and further thresholds by their name stand for
+    a tier's values, ``<threshold %>`` for a share and ``<threshold dumps>`` for a time.
     ``rises`` is True when a larger threshold is the stricter one. A tier that is missing is not in that pack.
     """
 
@@ -168,6 +171,7 @@ class Alert:
     kind: SignalKind
     signal: str
     expr: str
+    limit: str
     summary: str
     description: str
     tiers: Mapping[Sensitivity, Tier]
@@ -184,6 +188,8 @@ class Alert:
         _require("{{" not in self.summary.replace("{{ $labels.", ""), f"{self.name}: a summary holds labels only")
         _require(self.signal in self.expr, f"{self.name}: the expression does not use {self.signal}")
         _require(self.sources, f"{self.name}: thresholds cite where they come from")
+        said = set(_VALUE.findall(self.limit)) - {"threshold"}
+        _require(self.limit and all(said <= set(tier.extra) for tier in self.tiers.values()), f"{self.name}: its limit")
         self._check_order()
 
     def _check_order(self) -> None:

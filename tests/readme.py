@@ -1,48 +1,72 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings the tables of README.md up to date with the catalogue: ``python tests/readme.py``."""
+"""Brings what the documentation takes from the code up to date: ``python tests/readme.py``.
+
+Between ``<!-- name -->`` and ``<!-- /name -->`` stands what is derived; the rest of a page is written by hand.
+"""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from dashgen import catalogue
-from dashgen.model import Alert, Sensitivity
+from dashgen.cli.main import app
+from dashgen.config.site import Site
+from dashgen.explain import keys, pages, usage
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+DOCS = ROOT / "dashgen" / "docs"
+SITE = Site()
+
+# The page that says more of a command.
+MORE = {
+    "build": "[targets](targets.md)",
+    "rules": "[targets](targets.md)",
+    "validate": "[recordings](recordings.md#prove-rules)",
+    "score": "[what dashgen score measures](score.md)",
+    "preview": "[recordings](recordings.md#look-at-one)",
+    "record": "[asking running servers](live.md#recording)",
+    "incidents": "[asking running servers](live.md#incidents)",
+    "doctor": "[asking running servers](live.md#doctor)",
+    "cost": "[what it costs](cost.md)",
+    "import": "[recordings](recordings.md#from-inspectors-files)",
+    "simulate": "[recordings](recordings.md#from-a-scenario)",
+    "lint": "[what dashgen lint finds](lint.md)",
+    "baseline": "[configuration](configuration.md#accepted-bandwidth)",
+    "explain": "[how detection decides](detection.md)",
+    "config": "[configuration](configuration.md)",
+}
+
+BLOCKS = {
+    "headlines": lambda: pages.headlines(SITE),
+    "alerts": lambda: pages.alerts(SITE),
+    "signals": lambda: pages.signals(SITE),
+    "metrics": lambda: pages.metrics(SITE),
+    "keys": keys.keys,
+    "overrides": keys.overrides,
+    "commands": lambda: usage.commands(app, MORE),
+}
+_BLOCK = re.compile(r"<!-- (\w+) -->\n.*?<!-- /\1 -->", re.DOTALL)
 
 
-def _alert(alert: Alert) -> str:
-    cells = []
-    for level in Sensitivity:
-        tier = alert.tiers.get(level)
-        cells.append(f"{tier.severity}: {tier.threshold:g}, {tier.dumps} dumps" if tier else "–")
-    question = catalogue.SIGNAL_BY_NAME[alert.signal].question
-    # An alert that a site has to ask for has no runbook in the committed packs.
-    page = f"rules/runbooks/{alert.name}.md"
-    name = f"[`{alert.name}`]({page})" if (README.parent / page).exists() else f"`{alert.name}`"
-    return f"| {name} | {question} | {' | '.join(cells)} |"
-
-
-def tables() -> dict[str, list[str]]:
-    """Each table by its marker."""
-    alerts = ["| alert | asks | low | medium | high |", "|---|---|---|---|---|", *map(_alert, catalogue.ALERTS)]
-    signals = [
-        "| series | question |",
-        "|---|---|",
-        *(f"| `{each.name}` | {each.question} |" for each in catalogue.SIGNALS),
-    ]
-    return {"alerts": alerts, "signals": signals}
+def documents() -> list[Path]:
+    """Every page that people write, or that is derived for them to read."""
+    return [README, *sorted([*ROOT.glob("C*.md"), *DOCS.glob("*.md")])]
 
 
 def filled(text: str) -> str:
-    """README text with what stands between its markers derived anew."""
-    for name, rows in tables().items():
-        before, rest = text.split(f"<!-- {name} -->\n")
-        text = (
-            f"{before}<!-- {name} -->\n" + "\n".join(rows) + f"\n<!-- /{name} -->" + rest.split(f"<!-- /{name} -->")[1]
-        )
-    return text
+    """A page with what stands between its markers derived anew; a marker that nobody fills stays as it is."""
+
+    def block(match: re.Match[str]) -> str:
+        name = match[1]
+        return f"<!-- {name} -->\n{BLOCKS[name]()}\n<!-- /{name} -->" if name in BLOCKS else match[0]
+
+    return _BLOCK.sub(block, text)
 
 
 if __name__ == "__main__":
-    README.write_text(filled(README.read_text(encoding="utf-8")), encoding="utf-8")
+    for path in documents():
+        before = path.read_text(encoding="utf-8")
+        if (after := filled(before)) != before:
+            path.write_text(after, encoding="utf-8")
+            print(path.relative_to(ROOT))

@@ -14,7 +14,7 @@ from typing import Any
 import _jsonnet
 import yaml
 
-from dashgen.build import bundle as build
+from dashgen import build
 from dashgen.config.site import Site
 from dashgen.model import Bundle
 from dashgen.targets import TARGETS

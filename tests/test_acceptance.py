@@ -11,7 +11,7 @@ import yaml
 from processes import tool
 from typer.testing import CliRunner
 
-from dashgen.build import bundle as build
+from dashgen import build
 from dashgen.cli.main import app
 from dashgen.config import nccl_tests as ncclperf
 from dashgen.config import site as config

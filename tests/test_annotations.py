@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from processes import tool
 
-from dashgen.build import bundle as build
+from dashgen import build
 from dashgen.config import site as config
 from dashgen.engine.prometheus import evaluate, rendered_annotations
 from dashgen.model import AlertRule, Sensitivity

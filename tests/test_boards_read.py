@@ -16,7 +16,7 @@ import pytest
 from grafana_judge import VERSIONS, Json, View, judged, look
 from processes import tool
 
-from dashgen.build import bundle as build
+from dashgen import build
 from dashgen.catalogue.boards.verdicts import STATES, WORDS
 from dashgen.config.site import Site
 from dashgen.engine.evaluated import replay, serve

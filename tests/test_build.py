@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from dashgen import catalogue
-from dashgen.build import bundle as build
+from dashgen import build, catalogue, durations
+from dashgen.build import spoken
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config import site as config
 from dashgen.errors import UserError
@@ -134,10 +134,10 @@ def test_every_duration_follows_the_dump_interval() -> None:
     slow = alert_rules(config.site({"dump_interval": "60s"}, "test"), Sensitivity.LOW)["NcclJobDegraded"]
     usual = alert_rules(config.Site(), Sensitivity.LOW)["NcclJobDegraded"]
     assert (usual.hold, slow.hold) == ("1m", "2m")
-    assert build.duration(89) == "1m29s"
+    assert durations.text(89) == "1m29s"
     for dump, every, slowly in (("1s", 1, 4), ("30s", 30, 120), ("1m", 60, 120), ("10m", 120, 120)):
         for group in build.recording(config.site({"dump_interval": dump}, "test")):
-            assert group.interval == build.duration(slowly if group.name in catalogue.SLOW else every), group.name
+            assert group.interval == durations.text(slowly if group.name in catalogue.SLOW else every), group.name
 
 
 def test_an_alert_can_be_changed_and_disabled_by_configuration() -> None:
@@ -181,3 +181,34 @@ def test_a_site_with_several_clusters_keeps_them_apart_everywhere() -> None:
         "datasource",
         "cluster",
     ]
+
+
+@pytest.mark.parametrize(
+    ("dumps", "interval", "words"),
+    [
+        (0, 30, "at once"),
+        (1, 30, "30 s (1 dump)"),
+        (4, 30, "2 min (4 dumps)"),
+        (3, 30, "1 min 30 s (3 dumps)"),
+        (120, 30, "1 h (120 dumps)"),
+        (5, 0.5, "2.5 s (5 dumps)"),
+    ],
+)
+def test_a_time_in_dumps_is_told_in_both(dumps: int, interval: float, words: str) -> None:
+    assert spoken.span(dumps, interval) == words
+
+
+def test_what_an_alert_fires_at_is_told_with_its_unit_in_every_tier() -> None:
+    told = {
+        (alert.name, tier): spoken.limit(alert, alert.tiers[tier], 60)
+        for alert in catalogue.ALERTS
+        for tier in alert.tiers
+    }
+    assert told["NcclStaleFiles", Sensitivity.HIGH].startswith("files older than 20 min (20 dumps)")
+    assert "more than 120 symbol errors an hour" in told["NcclFabricSymbolErrors", Sensitivity.HIGH]
+    # Each tier's own value is in it, and nothing is left to fill in.
+    assert [name for name, text in told.items() if "<" in text] == []
+    for alert in catalogue.ALERTS:
+        values = {tier.threshold for tier in alert.tiers.values()}
+        if len(values) > 1:
+            assert len({told[alert.name, level] for level in alert.tiers}) == len(values), alert.name

@@ -18,8 +18,7 @@ import pytest
 from board_answers import NOW, ask, moment
 from grafana_models import misread, units
 
-from dashgen import catalogue
-from dashgen.build import bundle as build
+from dashgen import build, catalogue
 from dashgen.catalogue.boards.verdicts import STATES
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config import site as config

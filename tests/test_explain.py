@@ -19,11 +19,12 @@ from processes import tool
 from servers import Reply, answering
 from test_record import prometheus
 
-from dashgen import catalogue, promql
-from dashgen.build import bundle as build
+from dashgen import build, catalogue, promql
+from dashgen.build import spoken
 from dashgen.catalogue.metrics import COMPANIONS, METRICS
 from dashgen.config import site as config
-from dashgen.config.site import Companions, Site
+from dashgen.config.companions import Companions
+from dashgen.config.site import Site
 from dashgen.engine.evaluated import replay
 from dashgen.errors import UserError
 from dashgen.explain.tree import Step, steps, tree, vocabulary
@@ -62,7 +63,8 @@ def test_an_alert_is_explained_by_its_question_its_runbook_and_what_each_tier_as
     assert alert.runbook.meaning in text and alert.runbook.look_first[0] in text
     for level in Sensitivity:
         tier = alert.tiers.get(level)
-        assert (f"| {level} | {tier.threshold:g}" if tier else f"| {level} | not in this tier") in text
+        fires = f"{spoken.limit(alert, tier, 30)} | {spoken.span(tier.dumps, 30)}" if tier else "not in this tier"
+        assert f"| {level} | {fires}" in text
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
@@ -84,7 +86,7 @@ def test_the_site_has_its_own_names_and_its_own_thresholds() -> None:
         "test",
     )
     assert "geometric mean" in explain("nccl_bus_bandwidth_GB_per_second", site).lower()
-    assert "| low | 0.777" in explain("NcclJobDegraded", site)
+    assert "| low | more than 77.7 % of the throughput is lost" in explain("NcclJobDegraded", site)
     signal = explain("job:nccl_busbw:max", site)
     assert "nccl_bus_bandwidth_GB_per_second" in signal and "job_name" in signal and "slurm_job_id" not in signal
 

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from processes import tool
 
-from dashgen import catalogue
-from dashgen.build import bundle as build
+from dashgen import build, catalogue
 from dashgen.catalogue.runbooks import COUNTERS
 from dashgen.catalogue.signals import fabric
 from dashgen.config import site as config

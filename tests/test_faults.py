@@ -2,7 +2,7 @@
 """Whatever ends a process, and whatever stands in its way: old or new is there, whole, and the next run finishes.
 
 Processes are killed at every moment at which they touch the file system, and at random ones: a few by default, 200
-with DASHGEN_FULL=1.
+with DASHGEN_FULL=1. They meet each other at many such moments, with DASHGEN_FULL=1 at every one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from dashgen.output import writer as output
 from dashgen.recordings.format import SAMPLES, STORY, Recording, Series
 from dashgen.recordings.importing import save
 
-KILLS = 200 if os.environ.get("DASHGEN_FULL") else 8
+FULL = bool(os.environ.get("DASHGEN_FULL"))
+KILLS = 200 if FULL else 8
 SEED = int(os.environ.get("DASHGEN_SEED", str(random.SystemRandom().randrange(1 << 32))))
 PATIENCE = 120.0  # seconds
 OWNED = ("rules", "dashboards")
@@ -58,6 +59,53 @@ def killed(action: Callable[[], object], moment: int) -> bool:
         finally:
             os._exit(0)
     return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
+def met(first: Callable[[], object], second: Callable[[], object], moment: int) -> bool:
+    """Run an action that stands still when it touches the file system for the n-th time, until another one has ended
+    or waits for it. Tells whether it got that far. Both have to end well.
+    """
+    left = [moment]
+
+    def hook(event: str, arguments: object) -> None:
+        if event.startswith(TOUCHES):
+            left[0] -= 1
+            if left[0] == 0:
+                os.kill(os.getpid(), signal.SIGSTOP)
+
+    one = started(lambda: (sys.addaudithook(hook), first()))
+    if not os.WIFSTOPPED(status(one, os.WUNTRACED)):
+        return False
+    other = started(second)
+    while os.waitid(os.P_PID, other, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None and not waits(other):
+        time.sleep(0.001)
+    os.kill(one, signal.SIGCONT)
+    assert (status(one), status(other)) == (0, 0), moment
+    return True
+
+
+def started(action: Callable[[], object]) -> int:
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            action()
+            code = 0
+        finally:
+            os._exit(code)
+    return child
+
+
+def status(child: int, options: int = 0) -> int:
+    found = os.waitpid(child, options)[1]
+    assert os.WIFSTOPPED(found) or found == 0
+    return found
+
+
+def waits(process: int) -> bool:
+    """Whether a process waits for a lock that another one holds."""
+    locks = (line.split() for line in Path("/proc/locks").read_text().splitlines())
+    return any(words[1] == "->" and words[5] == str(process) for words in locks)
 
 
 def whole(found: Mapping[str, bytes], *states: Mapping[str, bytes]) -> None:
@@ -195,6 +243,53 @@ def test_of_two_builds_at_once_one_is_there_whole(tmp_path: Path) -> None:
     assert [each.wait(PATIENCE) for each in started] == [0] * 4
     checks = [dashgen("build", "--check", "-c", f"{name}.yaml", "-o", "out", cwd=tmp_path) for name in ("a", "b")]
     assert sorted(done.returncode for done in checks) == [0, 1]
+
+
+def at_every_moment(one: Callable[[Path], object], other: Callable[[Path], object], place: Path) -> int:
+    """Two actions that meet at every moment leave the result of one, and nothing else. Returns the moments."""
+    results = []
+    for number, action in enumerate((one, other)):
+        (place / f"alone{number}").mkdir()
+        action(place / f"alone{number}")
+        results.append(tree(place / f"alone{number}"))
+    moment, came = 0, True
+    while came:
+        # Most happens while a build makes its folders and its lock.
+        moment += 1 if moment < 20 or FULL else 10
+        for old in (False, True):
+            root = place / f"{moment}-{old}"
+            root.mkdir()
+            if old:
+                other(root)
+            came = met(lambda root=root: one(root), lambda root=root: other(root), moment)  # type: ignore[misc]
+            if not came and old:
+                break
+            assert tree(root) in results, moment
+    return moment
+
+
+OTHER = {"rules/a.yaml": "a: 3\n", "dashboards/deep/e.json": "{}\n"}
+
+
+def test_two_builds_that_meet_at_any_moment_leave_the_whole_of_one(tmp_path: Path) -> None:
+    def build(files: dict[str, str]) -> Callable[[Path], object]:
+        return lambda root: output.write(root / "new" / "folder", files, OWNED)
+
+    assert at_every_moment(build(NEW), build(OTHER), tmp_path) > 30
+
+
+def test_two_writers_of_a_file_that_meet_at_any_moment_leave_the_whole_of_one(tmp_path: Path) -> None:
+    def write(text: str) -> Callable[[Path], object]:
+        return lambda root: output.write_file(root / "dashgen.yaml", text)
+
+    assert at_every_moment(write("one\n"), write("two\n"), tmp_path) > 5
+
+
+def test_two_writers_of_a_recording_that_meet_at_any_moment_leave_the_whole_of_one(tmp_path: Path) -> None:
+    def write(story: str) -> Callable[[Path], object]:
+        return lambda root: save(root / "new" / "mine", *recording(story))
+
+    assert at_every_moment(write("one"), write("two"), tmp_path) > 5
 
 
 # What stands in the way.

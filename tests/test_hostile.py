@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from processes import tool
 from pydantic import BaseModel
 
+from dashgen import build
 from dashgen.build import accepted
-from dashgen.build import bundle as build
 from dashgen.config import site as config
 from dashgen.config.site import Site
 from dashgen.engine.prometheus import run

@@ -12,7 +12,7 @@ import pytest
 from targets import evaluate, render
 
 import dashgen
-from dashgen.build import bundle as build
+from dashgen import build
 from dashgen.config import site as config
 from dashgen.model import Sensitivity
 from dashgen.targets import TARGETS

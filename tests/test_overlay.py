@@ -15,7 +15,7 @@ from command import dashgen, tree
 from targets import boards, evaluate, managed_groups, prometheus_groups, render
 
 import dashgen as package
-from dashgen.build import bundle as build
+from dashgen import build
 from dashgen.config import site as config
 from dashgen.errors import UserError
 from dashgen.model import AlertRule, Sensitivity

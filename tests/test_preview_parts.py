@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dashgen.build import bundle as build
+from dashgen import build
 from dashgen.config.site import Site
 from dashgen.grafana import units
 from dashgen.grafana.parsed import Board

@@ -13,7 +13,7 @@ from command import dashgen
 from processes import tool
 
 import dashgen as package
-from dashgen.build import bundle as build
+from dashgen import build
 from dashgen.catalogue.boards.verdicts import VERDICT
 from dashgen.config.site import Site
 from dashgen.engine.prometheus import Firing

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from processes import tool
 
+from dashgen import durations
 from dashgen.engine import prometheus
 from dashgen.engine.prometheus import (
     ExpressionError,
@@ -22,7 +23,7 @@ from dashgen.engine.prometheus import (
     make_blocks,
     rendered_annotations,
 )
-from dashgen.engine.ruletest import is_timestamp, seconds, unit_test
+from dashgen.engine.ruletest import is_timestamp, unit_test
 from dashgen.errors import UserError
 from dashgen.recordings.format import Series
 
@@ -321,7 +322,7 @@ def test_annotations_come_back_filled_in() -> None:
     ("text", "expected"), [("0s", 0), ("1m30s", 90), ("2h", 7200), ("500ms", 0.5), ("1d1h", 90000)]
 )
 def test_durations_are_read_as_seconds(text: str, expected: float) -> None:
-    assert seconds(text) == expected
+    assert durations.seconds(text) == expected
 
 
 # A server.

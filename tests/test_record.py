@@ -18,7 +18,7 @@ from command import dashgen
 from processes import serving, tool
 from servers import Asked, Reply, answering, success
 
-from dashgen.build import bundle as build
+from dashgen import build
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config import site as config
 from dashgen.engine.prometheus import evaluate

@@ -11,8 +11,7 @@ import promql_parser
 import pytest
 from processes import tool
 
-from dashgen import promql
-from dashgen.build import bundle as build
+from dashgen import build, promql
 from dashgen.config import site as config
 from dashgen.engine.prometheus import check_rules
 from dashgen.errors import UserError

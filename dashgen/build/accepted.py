@@ -9,14 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from dashgen import durations
 from dashgen.guard import grammar
 from dashgen.guard.text import line, quoted
 from dashgen.model import AlertRule, Bundle, RecordingRule, RuleGroup
-
-# prometheus/common model.ParseDuration, in which every unit comes once and in this order.
-_DURATION = re.compile(r"(?=.)(\d{1,3}y)?(\d{1,5}w)?(\d{1,6}d)?(\d{1,7}h)?(\d{1,9}m)?(\d{1,9}s)?(\d{1,9}ms)?", re.ASCII)
-_LONGEST_YEARS = 290  # what 64 bits of nanoseconds hold, rounded down
-_SECONDS = (31_536_000, 604_800, 86_400, 3600, 60, 1, 0.001)
 
 _ACTION = re.compile(r"\{\{-?\s*(/\*.*?\*/|(?:\"(?:\\.|[^\"\\])*\"|`[^`]*`|(?!\}\}).)*?)\s*-?\}\}", re.DOTALL)
 _BLOCKS = ("if", "range", "with", "define", "block")
@@ -32,7 +28,7 @@ def problems(made: Bundle) -> Iterator[str]:
 
 
 def _group(where: str, group: RuleGroup, seen: set[str]) -> Iterator[str]:
-    yield from _duration(f"{where}: interval", group.interval)
+    yield from _said(f"{where}: interval", durations.checked, group.interval)
     for rule in group.rules:
         name = rule.record if isinstance(rule, RecordingRule) else rule.alert
         place = f"{where}: {line(name, 60)}"
@@ -49,9 +45,9 @@ def _group(where: str, group: RuleGroup, seen: set[str]) -> Iterator[str]:
 
 def _alert(place: str, rule: AlertRule) -> Iterator[str]:
     if rule.hold:
-        yield from _duration(f"{place}: for", rule.hold)
+        yield from _said(f"{place}: for", durations.checked, rule.hold)
     if rule.keep:
-        yield from _duration(f"{place}: keep_firing_for", rule.keep)
+        yield from _said(f"{place}: keep_firing_for", durations.checked, rule.keep)
     for kind, texts in (("label", rule.labels), ("annotation", rule.annotations)):
         for key, text in texts.items():
             yield from (f"{place}: {kind} {line(key, 60)}: {problem}" for problem in _template(text))
@@ -70,16 +66,6 @@ def _labels(place: str, names: Iterable[str]) -> Iterator[str]:
     for name in names:
         if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", name) or name == "__name__":
             yield f"{place} {quoted(name)}: not a label name (letters, digits and underscores)"
-
-
-def _duration(place: str, text: str) -> Iterator[str]:
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        yield f"{place}: {quoted(text)} is not a duration such as 30s or 1m30s"
-        return
-    parts = [int(part.rstrip("ywdhms")) if part else 0 for part in match.groups()]
-    if sum(count * each for count, each in zip(parts, _SECONDS, strict=True)) > _LONGEST_YEARS * _SECONDS[0]:
-        yield f"{place}: {quoted(text)} is longer than Prometheus can wait"
 
 
 def _template(text: str) -> Iterator[str]:

@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dashgen import catalogue
+from dashgen.build import spoken
 from dashgen.catalogue.runbooks import TOOLS
 from dashgen.model import Alert, Sensitivity
 
 
-def runbook(alert: Alert, expr: str) -> str:
-    """The runbook of an alert; ``expr`` is its PromQL at this site."""
+def runbook(alert: Alert, expr: str, dump_interval: float) -> str:
+    """The runbook of an alert; ``expr`` is its PromQL at this site, ``dump_interval`` the site's, in seconds."""
     signal = catalogue.SIGNAL_BY_NAME[alert.signal]
     parts = [
         f"# {alert.name}",
@@ -25,7 +26,7 @@ def runbook(alert: Alert, expr: str) -> str:
     parts.append(_section("The field's own tools, in the order in which they pay", tools, numbered=True))
     parts += [
         "## When it fires",
-        _tiers(alert),
+        tiers(alert, dump_interval),
         f"Why these values: {alert.sources}",
         f"```promql\n{expr}\n```",
         "## Silence it",
@@ -40,14 +41,15 @@ def _section(title: str, lines: Iterable[str], *, numbered: bool = False) -> str
     return "\n".join([f"## {title}", "", *marked]) if marked else ""
 
 
-def _tiers(alert: Alert) -> str:
+def tiers(alert: Alert, dump_interval: float) -> str:
     """A table of what each sensitivity asks."""
-    rows = ["| sensitivity | threshold | for, in dumps | severity |", "|---|---|---|---|"]
+    rows = ["| sensitivity | fires when | for | then |", "|---|---|---|---|"]
     for level in Sensitivity:
         tier = alert.tiers.get(level)
         if tier is None:
             rows.append(f"| {level} | not in this tier | | |")
             continue
-        values = ", ".join([f"{tier.threshold:g}", *(f"{name} {value:g}" for name, value in tier.extra.items())])
-        rows.append(f"| {level} | {values} | {tier.dumps} | {tier.severity} |")
+        lasts = spoken.span(tier.dumps, dump_interval)
+        then = f"{spoken.ASKS[tier.severity]} (`{tier.severity}`)"
+        rows.append(f"| {level} | {spoken.limit(alert, tier, dump_interval)} | {lasts} | {then} |")
     return "\n".join(rows)

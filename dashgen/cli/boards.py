@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dashgen.cli.terminal import Config, Report, progress, say, site_of, utc, write
+from dashgen.guard.text import counted
 from dashgen.model import Sensitivity
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def preview(
     """Draw the boards on a recording, without Grafana, into one HTML file that opens anywhere."""
     from tempfile import TemporaryDirectory
 
-    from dashgen.build import bundle as building
+    from dashgen import build as building
     from dashgen.engine import prometheus
     from dashgen.output.writer import check_own
     from dashgen.preview import commands, make, page, pictures
@@ -84,7 +85,7 @@ def _write_page(content: Page, boards: tuple[str, ...], output: Path) -> None:
 
     text = page.page(content)
     write(text, output)
-    say(f"{output}: {len(boards)} boards, {len(text.encode()) / 1e6:.1f} MB")
+    say(f"{output}: {counted(len(boards), 'board')}, {len(text.encode()) / 1e6:.1f} MB")
 
 
 def _write_pictures(content: Page, boards: tuple[str, ...], folder: Path) -> None:

@@ -12,7 +12,7 @@ import typer
 
 from dashgen.cli.terminal import Config, Level, OutFile, Report, say, site_of, write
 from dashgen.errors import UserError
-from dashgen.guard.text import line, listed
+from dashgen.guard.text import counted, line, listed
 from dashgen.model import Sensitivity
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ def build(
     format: Annotated[Report, typer.Option("--format", help="form in which --check tells what is stale")] = Report.TEXT,
 ) -> None:
     """Write every dashboard, recording rule, alert pack and runbook."""
+    from dashgen import build as building
     from dashgen import findings
-    from dashgen.build import bundle as building
     from dashgen.output import changes as drift
     from dashgen.output import writer
     from dashgen.targets import TARGETS
@@ -85,12 +85,12 @@ def build(
     else:
         typer.echo(findings.render(drift.findings(told), form), nl=False)
     if check and found:
-        say(f"{len(told)} files are stale; run `dashgen build` and commit the result", err=True)
+        say(f"{counted(len(told), 'file is', 'files are')} stale; run `dashgen build` and commit the result", err=True)
         raise typer.Exit(1)
     same = len(files) - sum(change.path in files for change in found)
     verb = "would change" if check or diff else "changed"
     say(
-        f"{len(files)} files in {output}: {len(told)} {verb}, {same} as they were",
+        f"{counted(len(files), 'file')} in {output}: {len(told)} {verb}, {same} as they were",
         err=diff or form != "text",
     )
 
@@ -114,7 +114,7 @@ def rules(
     config: Config = None,
 ) -> None:
     """Print one rule pack: the recording rules and the alerts of one tier."""
-    from dashgen.build import bundle as building
+    from dashgen import build as building
     from dashgen.targets import FORMATS, Pack
 
     if format not in FORMATS:

@@ -59,7 +59,7 @@ def explain(
 
 def _why_recorded(name: str, job: str, folder: Path, asked: float | None, given: Site) -> str:
     """What the rules make of a recording, asked of a Prometheus that holds it."""
-    from dashgen.build import bundle as building
+    from dashgen import build as building
     from dashgen.engine import evaluated as replay
     from dashgen.engine import prometheus
     from dashgen.explain.values import Subject, moment, why

@@ -30,7 +30,7 @@ def validate(
     config: Config = None,
 ) -> None:
     """Run every rule and every panel against recordings on real promtool and Prometheus."""
-    from dashgen.build import bundle as building
+    from dashgen import build as building
     from dashgen.validation import results as scoreboard
     from dashgen.validation import validate as proof
 

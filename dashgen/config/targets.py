@@ -6,16 +6,12 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
-from dashgen.config.values import LONGEST_TEXT, MOST_LABELS, LabelValue, RuleLabel
+from dashgen.config.sections import Section
+from dashgen.config.values import MOST_LABELS, LabelValue, RuleLabel
+from dashgen.durations import Duration
 from dashgen.guard.text import quoted
-
-
-def _span(text: str) -> str:
-    if not re.fullmatch(r"(?=.)(\d{1,6}h)?(\d{1,6}m)?(\d{1,6}s)?(\d{1,6}ms)?", text, re.ASCII):
-        raise ValueError(f"{quoted(text)} is not a duration such as 30s or 1m")
-    return text
 
 
 def _header(text: str) -> str:
@@ -24,17 +20,11 @@ def _header(text: str) -> str:
     return text
 
 
-Span = Annotated[str, AfterValidator(_span)]
-"""A duration as rulers write it."""
 Header = Annotated[str, AfterValidator(_header)]
 KubernetesName = Annotated[str, Field(pattern=r"^([a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?)?$")]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, str_max_length=LONGEST_TEXT)
-
-
-class RuleGroupKeys(_Section):
+class RuleGroupKeys(Section):
     """Keys that every group of a target's rules carries beside its name, its interval and its rules."""
 
     labels: dict[RuleLabel, LabelValue] | None = Field(
@@ -50,7 +40,7 @@ class RuleGroupKeys(_Section):
 class PrometheusGroup(RuleGroupKeys):
     """Keys of a rule group of Prometheus (prometheus.io/docs: Recording rules)."""
 
-    query_offset: Span | None = Field(None, description="evaluates so far in the past")
+    query_offset: Duration | None = Field(None, description="evaluates so far in the past")
 
 
 PartialResponse = Literal["warn", "abort"]
@@ -68,13 +58,13 @@ class ThanosGroup(PrometheusGroup):
     partial_response_strategy: PartialResponse = Field("abort", description="what to do when a store is away")
 
 
-class MimirGroup(_Section):
+class MimirGroup(Section):
     """Keys of a rule group of Mimir's and Cortex' rulers (Mimir pkg/mimirtool/rules/rwrulefmt)."""
 
     align_evaluation_time_on_interval: bool | None = None
-    evaluation_delay: Span | None = Field(None, description="the old name of query_offset")
+    evaluation_delay: Duration | None = Field(None, description="the old name of query_offset")
     limit: int | None = Field(None, ge=0, le=2**31 - 1, description="most series or alerts of one rule")
-    query_offset: Span | None = Field(None, description="evaluates so far in the past")
+    query_offset: Duration | None = Field(None, description="evaluates so far in the past")
     source_tenants: tuple[str, ...] | None = Field(None, description="tenants that the rules read")
 
     def data(self) -> dict[str, Any]:
@@ -87,8 +77,8 @@ class VmGroup(RuleGroupKeys):
 
     concurrency: int | None = Field(None, ge=1, le=10_000, description="rules evaluated at once")
     eval_alignment: bool | None = None
-    eval_delay: Span | None = None
-    eval_offset: Span | None = None
+    eval_delay: Duration | None = None
+    eval_offset: Duration | None = None
     headers: tuple[Header, ...] | None = Field(None, description="Name: value")
     notifier_headers: tuple[Header, ...] | None = Field(None, description="Name: value")
     params: dict[str, tuple[str, ...]] | None = Field(None, description="arguments of the query's address")
@@ -96,7 +86,7 @@ class VmGroup(RuleGroupKeys):
     type: Literal["prometheus", "graphite", "vlogs"] | None = None
 
 
-class KubernetesObjects(_Section):
+class KubernetesObjects(Section):
     """What every Kubernetes object carries."""
 
     namespace: KubernetesName = Field("", description="empty leaves it to kubectl, kustomize or Helm")
@@ -109,13 +99,13 @@ class KubernetesObjects(_Section):
     helm: bool = Field(False, description="escape {{ for a place among a Helm chart's templates")
 
 
-class PrometheusTarget(_Section):
+class PrometheusTarget(Section):
     """Rule files of Prometheus."""
 
     group: PrometheusGroup = Field(PrometheusGroup(), description="further keys of every rule group")
 
 
-class PrometheusRuleTarget(_Section):
+class PrometheusRuleTarget(Section):
     """PrometheusRule objects of the Prometheus operator."""
 
     labels: dict[str, str] = Field(
@@ -125,7 +115,7 @@ class PrometheusRuleTarget(_Section):
     group: OperatorGroup = Field(OperatorGroup(), description="further keys of every rule group")
 
 
-class VmRuleTarget(_Section):
+class VmRuleTarget(Section):
     """VMRule objects of the VictoriaMetrics operator."""
 
     labels: dict[str, str] = Field(default_factory=dict, description="what the VMAlert selects by")
@@ -133,34 +123,34 @@ class VmRuleTarget(_Section):
     group: VmGroup = Field(VmGroup(), description="further keys of every rule group")
 
 
-class VmalertTarget(_Section):
+class VmalertTarget(Section):
     """Rule files that every vmalert loads."""
 
     keep_firing_for: bool = Field(False, description="hysteresis; vmalert 1.79 and its like refuse the field")
     group: VmGroup = Field(VmGroup(), description="further keys of every rule group")
 
 
-class MimirTarget(_Section):
+class MimirTarget(Section):
     """Namespace files for mimirtool and the rulers of Mimir, Cortex and Grafana Cloud."""
 
     namespace: str = Field("nccl", pattern=r"^[^/\\\s]+$", description="the ruler's namespace of the groups")
     group: MimirGroup = Field(MimirGroup(), description="further keys of every rule group")
 
 
-class ThanosTarget(_Section):
+class ThanosTarget(Section):
     """Rule files of Thanos Ruler."""
 
     group: ThanosGroup = Field(ThanosGroup(), description="further keys of every rule group")
 
 
-class ConfigMapTarget(_Section):
+class ConfigMapTarget(Section):
     """Dashboards for the sidecar of Grafana's Helm chart and of kube-prometheus-stack."""
 
     labels: dict[str, str] = Field(default={"grafana_dashboard": "1"}, description="what the sidecar selects by")
     folder_annotation: str = Field("grafana_folder", description="the sidecar's folderAnnotation; empty for none")
 
 
-class GrafanaOperatorTarget(_Section):
+class GrafanaOperatorTarget(Section):
     """Objects of the Grafana operator."""
 
     instance_selector: dict[str, str] = Field(
@@ -170,7 +160,7 @@ class GrafanaOperatorTarget(_Section):
     allow_cross_namespace: bool = Field(True, description="also Grafanas of other namespaces")
 
 
-class GrafanaAlertingTarget(_Section):
+class GrafanaAlertingTarget(Section):
     """Grafana-managed alert rules, for sites without a ruler; Terraform and the Grafana operator use the same."""
 
     datasource_uid: str = Field(
@@ -183,7 +173,7 @@ class GrafanaAlertingTarget(_Section):
     delete: tuple[str, ...] = Field((), description="uids of rules that earlier builds made and Grafana shall forget")
 
 
-class ResourcesTarget(_Section):
+class ResourcesTarget(Section):
     """Resources of Grafana's own API, for Git Sync and gcx."""
 
     api_version: str = Field(
@@ -193,8 +183,8 @@ class ResourcesTarget(_Section):
     )
 
 
-class Targets(_Section):
-    """The forms of `dashgen build --target`; each section says how its objects are named and selected."""
+class Targets(Section):
+    """The forms of `dashgen build --target NAME`; each section says how its objects are named and selected."""
 
     kubernetes: KubernetesObjects = KubernetesObjects()
     prometheus: PrometheusTarget = PrometheusTarget()

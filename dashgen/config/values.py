@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of values in ``dashgen.yaml`` that end up in rules: names, matchers, expressions, durations."""
+"""The kinds of values in ``dashgen.yaml`` that end up in rules: names, matchers, expressions."""
 
 from __future__ import annotations
 
 import re
+import warnings
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, Field
 
 from dashgen.errors import one_line
 from dashgen.guard import grammar
@@ -18,7 +19,6 @@ LONGEST_TEXT = 10_000
 MOST_LABELS = 50
 """Labels that a site adds, and tags; Mimir takes 30 labels on a series by default."""
 
-_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 # Labels that Prometheus, Inspector or the rules themselves give a meaning to.
 _RESERVED = frozenset(
     {
@@ -46,15 +46,6 @@ def _metric(name: str) -> str:
     return name
 
 
-def _seconds(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)", value, re.ASCII)
-    if match is None:
-        raise ValueError(f"{quoted(value)} is not a duration such as 30s or 1m")
-    return float(match[1]) * _UNITS[match[2]]
-
-
 def escaped(text: str) -> str:
     """A text as it stands between the double quotes of a PromQL string."""
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
@@ -70,7 +61,10 @@ def _regex(text: str) -> str:
 
 def _pattern(text: str) -> str:
     try:
-        re.compile(text)
+        with warnings.catch_warnings():
+            # Of what may one day mean something else in Python; Grafana's regular expressions are JavaScript's.
+            warnings.simplefilter("ignore", FutureWarning)
+            re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
         raise ValueError(f"not a regular expression: {line(str(error), 100)}") from error
     return text
@@ -120,7 +114,6 @@ RuleLabel = Annotated[str, AfterValidator(_rule_label)]
 """Any label that Prometheus can attach to what a group makes."""
 MetricName = Annotated[str, AfterValidator(_metric)]
 LabelValue = Annotated[str, AfterValidator(literal)]
-Duration = Annotated[float, BeforeValidator(_seconds, json_schema_input_type=float | str)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Regex = Annotated[str, AfterValidator(_regex)]
 Pattern = Annotated[str, AfterValidator(_pattern)]

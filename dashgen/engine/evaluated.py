@@ -15,7 +15,8 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from dashgen.engine.prometheus import Evaluation, Server, evaluate, make_blocks, seconds
+from dashgen import durations
+from dashgen.engine.prometheus import Evaluation, Server, evaluate, make_blocks
 from dashgen.errors import UserError
 from dashgen.model import AlertRule, Bundle, RuleGroup, Sensitivity
 from dashgen.recordings.format import Recording, Series
@@ -51,7 +52,9 @@ def replay(bundle: Bundle, story: Recording, samples: Sequence[Series], tiers: I
     UserError when the recording is too large for promtool, or when promtool is missing.
     """
     start, end = story.start.timestamp(), story.end.timestamp()
-    interval = int(min((seconds(group.interval) for group in bundle.recording if group.interval), default=30.0))
+    interval = int(
+        min((durations.seconds(group.interval) for group in bundle.recording if group.interval), default=30.0)
+    )
     if (end - start) / interval > MOST_EVALUATIONS:
         raise UserError(
             f"{(end - start) / 86400:.0f} days are more than {MOST_EVALUATIONS} evaluations; use a shorter recording"

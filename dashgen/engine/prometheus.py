@@ -36,7 +36,6 @@ from dashgen.engine.ruletest import (
     read_annotations,
     read_evaluation,
     recorded_names,
-    seconds,
     unit_test,
 )
 from dashgen.errors import UserError, one_line
@@ -54,7 +53,6 @@ __all__ = [
     "missing",
     "rendered_annotations",
     "run",
-    "seconds",
 ]
 
 _TOOLS = {

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from dashgen import durations
 from dashgen.errors import UserError, one_line
 from dashgen.recordings.format import Labels, Series, number, selector
 
@@ -199,13 +200,6 @@ _GOT = re.compile(r"^    expr: .*, time: (?P<time>\S+),\s*\n +exp: .*\n +got: (?
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _SAMPLE = re.compile(rf"(?P<labels>\{{(?:[^{{}}\"]|{_QUOTED})*\}}) (?P<value>[^ ,]+)")
 _PAIR = re.compile(rf"(?P<name>[a-zA-Z_][a-zA-Z0-9_]*)=(?P<value>{_QUOTED})")
-_DURATION = re.compile(r"(\d+)(ms|[ydhmsw])")
-_SECONDS = {"y": 31536000.0, "w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-
-
-def seconds(duration: str) -> float:
-    """A Prometheus duration in seconds: ``1m30s`` is 90."""
-    return sum(int(count) * _SECONDS[unit] for count, unit in _DURATION.findall(duration))
 
 
 def _labels(text: str) -> dict[str, str]:
@@ -222,7 +216,7 @@ def read_evaluation(report: str, start: float, interval: int, asked: int) -> Eva
         raise UserError(f"promtool: {len(answers)} of {asked} answers in its report; is it a version before 2.42?")
     samples: dict[str, tuple[list[float], list[float]]] = {}
     for duration, got in answers:
-        moment = start + seconds(duration)
+        moment = start + durations.seconds(duration)
         for labels, value in _SAMPLE.findall(got):
             times, values = samples.setdefault(labels, ([], []))
             times.append(moment)

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from dashgen import catalogue, promql
-from dashgen.build import bundle as build
+from dashgen import build, catalogue, promql
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config.site import Site
 from dashgen.model import RecordingRule, Sensitivity

@@ -8,8 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from dashgen import catalogue
-from dashgen.build import bundle as build
+from dashgen import build, catalogue
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config.site import Site
 from dashgen.config.values import escaped

@@ -11,10 +11,11 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from dashgen import catalogue
-from dashgen.build.bundle import fill, signal_expr, symbolic
+from dashgen.build import fill, signal_expr, symbolic
 from dashgen.build.runbook import runbook
 from dashgen.catalogue.metrics import METRICS
-from dashgen.config.site import Companions, Site
+from dashgen.config.companions import Companions
+from dashgen.config.site import Site
 from dashgen.errors import UserError
 from dashgen.explain import tree as lineage
 from dashgen.model import Alert, Metric, Signal
@@ -63,7 +64,8 @@ def _signal(signal: Signal, site: Site) -> str:
 
 
 def _alert(alert: Alert, site: Site) -> str:
-    return "\n".join([runbook(alert, symbolic(alert, site)).rstrip(), *_below(alert.name, site, "## Made of", "    ")])
+    page = runbook(alert, symbolic(alert, site), site.dump_interval)
+    return "\n".join([page.rstrip(), *_below(alert.name, site, "## Made of", "    ")])
 
 
 def _below(name: str, site: Site, title: str = "Made of:", indent: str = "  ") -> list[str]:
@@ -100,7 +102,7 @@ def _section(section: BaseModel, indent: str) -> Iterator[str]:
             yield from _section(value, indent + "  ")
         else:
             yield from _comment(field, indent)
-            yield f"{indent}{name}: {_scalar(value)}"
+            yield f"{indent}{name}: {scalar(value)}"
 
 
 def _comment(field: FieldInfo, indent: str) -> Iterator[str]:
@@ -108,7 +110,7 @@ def _comment(field: FieldInfo, indent: str) -> Iterator[str]:
         yield f"{indent}# {field.description}"
 
 
-def _scalar(value: object) -> str:
+def scalar(value: object) -> str:
     """A default as YAML flow text."""
     if isinstance(value, tuple):
         value = list(value)

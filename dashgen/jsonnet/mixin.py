@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from dashgen import catalogue
-from dashgen.config.site import AlertOverride, Site, TierOverride
+from dashgen.config.alerts import AlertOverride, TierOverride
+from dashgen.config.site import Site
 from dashgen.jsonnet.marks import (
     CLUSTERED,
     FIRST_NUMBER,

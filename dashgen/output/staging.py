@@ -8,29 +8,57 @@ lives. So whoever comes next knows which stages belong to nobody any more, and r
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 _MARK = ".dashgen-"
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Nobody else who asks for the same lock works on a folder meanwhile; where locks do not work, without one."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def locked(folder: Path, make: Callable[[Path], None]) -> Iterator[None]:
+    """Nobody else who asks for the same lock works on a folder meanwhile; where locks do not work, without one.
+
+    ``make`` makes sure that it is there, again when somebody who had made it gives up and removes it. Raises OSError.
+    """
+    handle = None
+    while handle is None:
+        make(folder)
+        handle = _hold_folder(folder)
     try:
-        with suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
         os.close(handle)
+
+
+def _hold_folder(folder: Path) -> int | None:
+    """An open folder with a lock on it; None when it has gone since it was made. Raises OSError."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    if _hold(handle, folder):
+        return handle
+    os.close(handle)
+    return None
+
+
+def _hold(handle: int, path: Path) -> bool:
+    """Lock an open file or folder; False when meanwhile another one stands in its place, or none."""
+    with suppress(OSError):
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 class Stage:
@@ -39,17 +67,13 @@ class Stage:
     def __init__(self, target: Path, content: bytes) -> None:
         """Raises OSError, and leaves nothing, when it cannot be written."""
         self.target = target
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=_prefix(target))
-        self.path = Path(name)
-        self._file = os.fdopen(handle, "wb")
+        self.path, self._file = _new_file(target)
         try:
-            with suppress(OSError):
-                fcntl.flock(handle, fcntl.LOCK_EX)
             self._file.write(content)
             self._file.flush()
-            os.fsync(handle)
+            os.fsync(self._file.fileno())
             # mkstemp makes files private; generated files are for every reader, within the umask.
-            os.fchmod(handle, 0o666 & ~_umask())
+            os.fchmod(self._file.fileno(), 0o666 & ~_umask())
         except OSError:
             self.close()
             raise
@@ -66,6 +90,24 @@ class Stage:
             self._file.close()
 
 
+def _new_file(target: Path) -> tuple[Path, BinaryIO]:
+    """An empty stage, locked: one that is not yet belongs to nobody, and may be swept away."""
+    while True:
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=_prefix(target))
+        if _hold(handle, Path(name)):
+            return Path(name), os.fdopen(handle, "wb")
+        os.close(handle)
+
+
+def _new_folder(target: Path) -> tuple[Path, int]:
+    """An empty folder as a stage, and its lock."""
+    while True:
+        made = Path(tempfile.mkdtemp(dir=target.parent, prefix=_prefix(target)))
+        handle = _hold_folder(made)
+        if handle is not None:
+            return made, handle
+
+
 @contextmanager
 def folder(target: Path) -> Iterator[Path]:
     """A new folder to fill, which takes the place of ``target`` when the block ends well, and goes when it does not.
@@ -74,11 +116,8 @@ def folder(target: Path) -> Iterator[Path]:
     """
     above = [each for each in target.parents if not each.exists()]
     target.parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(dir=target.parent, prefix=_prefix(target)))
-    handle = os.open(made, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    made, handle = _new_folder(target)
     try:
-        with suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX)
         made.chmod(0o777 & ~_umask())
         yield made
         _swap(made, target)
@@ -92,15 +131,20 @@ def folder(target: Path) -> Iterator[Path]:
 
 def _swap(made: Path, target: Path) -> None:
     """Put a folder in place of another, or where there is none."""
-    if not target.exists():
+    try:
+        # Takes the place of an empty folder, too.
         made.rename(target)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+    else:
         return
     if _exchange(made, target):
         return
     old = made.with_name(made.name + ".old")
     target.rename(old)
     made.rename(target)
-    old.rename(made)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def _exchange(one: Path, other: Path) -> bool:

@@ -92,18 +92,17 @@ def write(root: Path, files: Mapping[str, str], owned: tuple[str, ...]) -> list[
     process, the next one can finish. Raises UserError, naming the file.
     """
     made: list[Path] = []
-    target = root
     try:
-        _make_folder(root, made)
-        with staging.locked(root):
-            return _write(root, files, owned, made)
+        with staging.locked(root, lambda folder: _make_folder(folder, made)):
+            try:
+                return _write(root, files, owned, made)
+            finally:
+                # Before others may come in: who finds a folder has to find it until it is done.
+                _remove_empty(made)
     except OSError as error:
-        folders = [folder for folder in target.parents if str(folder) == error.filename]
-        raise UserError(f"{[*folders, target][0]}: {error.strerror}; nothing was written") from error
-    finally:
-        for folder in reversed(made):
-            with suppress(OSError):
-                folder.rmdir()
+        _remove_empty(made)
+        folders = [folder for folder in root.parents if str(folder) == error.filename]
+        raise UserError(f"{[*folders, root][0]}: {error.strerror}; nothing was written") from error
 
 
 def _write(root: Path, files: Mapping[str, str], owned: tuple[str, ...], made: list[Path]) -> list[Change]:
@@ -162,8 +161,19 @@ def _make_folder(folder: Path, made: list[Path]) -> None:
     """A folder with all above it; ``made`` hears of each that was not there."""
     for each in (*reversed(folder.parents), folder):
         if not each.is_dir():
-            each.mkdir()
-            made.append(each)
+            try:
+                each.mkdir()
+                made.append(each)
+            except FileExistsError:
+                # Another process may have made it since.
+                if not each.is_dir():
+                    raise
+
+
+def _remove_empty(made: Sequence[Path]) -> None:
+    for folder in reversed(made):
+        with suppress(OSError):
+            folder.rmdir()
 
 
 def check_own(path: Path, mark: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dashgen.catalogue.boards.verdicts import VERDICT
-from dashgen.config.site import PRESETS
+from dashgen.config.companions import PRESETS
 from dashgen.engine.prometheus import Firing
 from dashgen.preview.fields import Field
 from dashgen.preview.figures import Figure, Region, Span

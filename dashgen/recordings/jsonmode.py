@@ -28,6 +28,7 @@ from typing import Any, BinaryIO
 
 from dashgen.errors import UserError
 from dashgen.guard.files import opened
+from dashgen.guard.text import counted
 from dashgen.recordings.format import EARLIEST, LATEST, Recording, Series
 from dashgen.recordings.importing import SCRAPE_INTERVAL, Damaged, ImportReport, Progress, TooMuch, imported, printable
 from dashgen.recordings.inspector import (
@@ -49,6 +50,7 @@ MOST_USELESS = 1_000_000  # empty or damaged lines of a file beyond those of use
 BLOCK = 1 << 20  # bytes read at a time
 MOST_SHAPES = 8192  # distinct (operation, algorithm, protocol, size) remembered per communicator: a cache only
 MOST_GBS = 1e18  # a size that wrapped to 2^64 bytes in 1 µs gives 3.7e16
+_COARSE_GBS = 1.0  # bandwidths have six decimals, so below it fewer than the six digits of a textfile
 _SIZE_T = 2**64
 _FOLDER = "nccl-inspector-"  # NCCL_INSPECTOR_DUMP_DIR by default, followed by the job id
 
@@ -129,8 +131,9 @@ def _recording(
         report.notes.append("a process drove several GPUs: which is which is certain only in communicators of them all")
     nodes = {process.node for process in found}
     jobs = ", ".join(sorted({process.job for process in found}))
+    where = f"{counted(len(found), 'process', 'processes')} on {counted(len(nodes), 'node')}"
     story = (
-        f"Imported from the JSON dumps of {len(found)} processes on {len(nodes)} nodes, job {jobs}, averaged as "
+        f"Imported from the JSON dumps of {where}, job {jobs}, averaged as "
         f"Inspector's Prometheus mode would have done every {dump_interval:g} s."
     )
     return imported(scrapes, story, f"dashgen import json {path}")
@@ -308,7 +311,7 @@ class _Reader:
         )
         shape = (get(name_key), get("coll_algo"), get("coll_proto"), size)
         bucket = communicator.buckets.get(shape) or _new_bucket(communicator, *shape, p2p)
-        if busbw is None:
+        if busbw is None or busbw < _COARSE_GBS:
             busbw = busbw_gbs(bucket.function, size, bucket.nranks, exec_us)
         process.add(stamp / 1e6, communicator, p2p, (bucket, exec_us, busbw))
         return ""

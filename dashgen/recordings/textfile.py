@@ -25,6 +25,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dashgen.errors import UserError
 from dashgen.guard.files import opened
+from dashgen.guard.text import counted
 from dashgen.recordings.format import EARLIEST, LATEST, Labels, Recording, Series
 from dashgen.recordings.importing import (
     JOB,
@@ -130,11 +131,22 @@ def _copies(path: Path) -> Iterator[_Copy]:
         folders = file.relative_to(path.parent).parts[:-1] if own is None else file.relative_to(path).parts[:-1]
         dated = next((at for at in reversed(range(len(folders))) if own is None and _moment(folders[at])), None)
         if own is not None or dated is None:
-            yield _Copy(file, name, None, folders, own if own is not None else file.stat().st_mtime)
+            yield _Copy(file, name, None, folders, own if own is not None else _modified(file))
         else:
             time = _moment(folders[dated])
             assert time is not None
             yield _Copy(file, name, folders[:dated], (*folders[:dated], "", *folders[dated + 1 :]), time)
+
+
+def _modified(file: Path) -> float:
+    """When a copy was made, by the file system. Raises UserError for a time that no copy can have."""
+    time = file.stat().st_mtime
+    if not EARLIEST <= time <= LATEST:
+        raise UserError(
+            f"{file}: its modification time is lost, so nobody knows when it was copied; name its folder by the time, "
+            "as in 20260319T144000Z"
+        )
+    return time
 
 
 def _moment(text: str) -> float | None:
@@ -265,7 +277,8 @@ def _recording(
             scrapes.add(name, labels, held, values)
         scrapes.add(MTIME, mtime_labels(history.node, key[1]), held, np.array(history.mtimes))
     nodes = {history.node for history in histories.values() if history.columns}
-    story = f"Imported from {report.files} copies of {len(histories)} Inspector textfiles of {len(nodes)} nodes."
+    copies, files = counted(report.files, "copy", "copies"), counted(len(histories), "Inspector textfile")
+    story = f"Imported from {copies} of {files} of {counted(len(nodes), 'node')}."
     return imported(scrapes, story, f"dashgen import textfile {path}")
 
 

@@ -7,17 +7,17 @@ A scenario is data. Moments are durations since the scenario's start, written li
 from __future__ import annotations
 
 import math
-import re
 from datetime import UTC
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from dashgen.durations import Written
 from dashgen.errors import UserError
 from dashgen.guard.files import parse_yaml, read_text
 from dashgen.guard.models import checked
-from dashgen.guard.text import line, listed, quoted
+from dashgen.guard.text import line, listed
 from dashgen.model import Sensitivity
 from dashgen.recordings.format import MOST_SCRAPES, MOST_STORY_BYTES, Expected, Fault, Moment
 
@@ -28,20 +28,6 @@ TRANSFER_NOISE = 0.025
 
 MOST_WORK = 4_000_000
 """Steps of GPUs, or dumps where these are more; each takes some 700 bytes while it is simulated."""
-
-_DURATION = re.compile(r"(?=\d)(?:(\d{1,6})h)?(?:(\d{1,7})m)?(?:(\d{1,9}(?:\.\d{1,9})?)s)?", re.ASCII)
-
-
-def _seconds(value: Any) -> float:
-    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
-        raise ValueError(f"{quoted(value)} is not a duration, write for example 90s, 30m or 1h5m30s")
-    hours, minutes, seconds = match.groups()
-    return int(hours or 0) * 3600.0 + int(minutes or 0) * 60 + float(seconds or 0)
-
-
-Duration = Annotated[float, BeforeValidator(_seconds)]
-"""Seconds, written as a duration."""
 
 Group = Literal["tp", "cp", "dp", "pp", "embedding", "world"]
 """Which ranks form a communicator: those that differ in this dimension alone, or all."""
@@ -88,15 +74,15 @@ class Job(_Strict):
     pp: int = Field(1, ge=1)
     domain: int = Field(1, ge=1, description="nodes in one NVLink domain")
     mnnvl: bool = Field(True, description="NCCL uses NVLink between the nodes of a domain")
-    step: Duration = 5.0
+    step: Written = 5.0
     tflops: float = Field(400.0, gt=0, description="healthy throughput, TFLOP/s per GPU")
     log_every: int = Field(4, ge=1, description="steps between two lines of the training log")
     log_counts: Literal["steps", "pauses"] = Field("steps", description="whether the log's times include pauses")
-    readings: tuple[tuple[Duration, float], ...] = Field((), description="published throughput readings by moment")
-    start: Duration | None = None
-    to: Duration | None = None
+    readings: tuple[tuple[Written, float], ...] = Field((), description="published throughput readings by moment")
+    start: Written | None = None
+    to: Written | None = None
     ends: Literal["runs", "clean", "killed"] = "runs"
-    warm_up: Duration = 0.0
+    warm_up: Written = 0.0
     jitter: float = Field(
         0.005, ge=0, le=0.2, description="mean lateness of a GPU over a whole step, part of its compute"
     )
@@ -108,7 +94,7 @@ class Job(_Strict):
     wander: float = Field(0.0, ge=0, le=0.3, description="sigma of the log of the slow level of paths across domains")
     compute_wander: float = Field(0.0, ge=0, le=0.1, description="the same of each GPU's speed")
     uneven: float = Field(0.0, ge=0, le=0.3, description="sigma of the log of what tells paths of one kind apart")
-    wander_over: Duration = Field(1800.0, description="time in which a level forgets where it was")
+    wander_over: Written = Field(1800.0, description="time in which a level forgets where it was")
     arrival_bias: float = Field(0.0, ge=0, le=0.5, description="largest lasting lateness of a GPU, part of a transfer")
     spread: bool = Field(False, description="operations that a step does many times are done all through it")
     position_bias: float = Field(0.2, ge=0, le=0.5, description="largest lasting deviation of one GPU's times")
@@ -142,8 +128,8 @@ class _Event(_Strict):
     """
 
     benign: ClassVar[bool] = False
-    start: Duration = 0.0
-    end: Duration | None = None
+    start: Written = 0.0
+    end: Written | None = None
     job: str | None = None
 
     @property
@@ -153,7 +139,7 @@ class _Event(_Strict):
 
 
 class _Slowdown(_Event):
-    ramp: Duration = 0.0
+    ramp: Written = 0.0
 
     def level(self, moment: float) -> float:
         """How strong the event is at a moment, 0 to 1."""
@@ -181,7 +167,7 @@ class Network(_Link):
     kind: Literal["network"]
     collectives: tuple[Collective, ...] = ()
     noise: float = Field(0.15, ge=0, le=0.5, description="sigma of the log of a transfer's time under contention")
-    profile: tuple[tuple[Duration, float], ...] = Field((), description="strength by moment, joined by lines")
+    profile: tuple[tuple[Written, float], ...] = Field((), description="strength by moment, joined by lines")
 
     def level(self, moment: float) -> float:
         """How strong the constraint is; by the profile where there is one."""
@@ -334,8 +320,8 @@ class Pause(_Event):
 
     benign = True
     kind: Literal["checkpoint"]
-    lasts: Duration
-    every: Duration | None = None
+    lasts: Written
+    every: Written | None = None
     spins: bool = False
 
 
@@ -420,7 +406,7 @@ class Scenario(_Strict):
     name: str = Field(min_length=1)
     story: str = Field(min_length=1)
     start: Moment
-    lasts: Duration
+    lasts: Written
     scrape_interval: int = Field(15, gt=0, le=3600)
     dump_interval: int = Field(30, gt=0, le=3600)
     seed: int = Field(1, ge=0, lt=2**63)

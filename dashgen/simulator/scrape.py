@@ -117,7 +117,7 @@ def _site(scenario: Scenario, seed: int) -> Site:
     nodes, gpus = len(scenario.nodes), scenario.gpus_per_node
     offsets = np.arange(0.0, scenario.lasts + 1e-9, scenario.scrape_interval)
     rng = stream(seed, "site")
-    uuids = tuple(tuple(str(uuid.UUID(bytes=rng.bytes(16), version=4)) for _ in range(gpus)) for _ in range(nodes))
+    uuids = gpu_uuids(scenario, rng)
     answers = rng.random((nodes, len(offsets))) >= scenario.missed
     broken = rng.random((nodes, gpus, len(offsets))) < scenario.torn
     emptied = rng.random((nodes, gpus, len(offsets))) < scenario.empty
@@ -133,6 +133,14 @@ def _site(scenario: Scenario, seed: int) -> Site:
             else:
                 broken[node, event.gpu] |= within
     return Site(scenario, seed, offsets, uuids, answers, broken, emptied)
+
+
+def gpu_uuids(scenario: Scenario, rng: np.random.Generator) -> tuple[tuple[str, ...], ...]:
+    """The UUIDs of all GPUs, node by node: the first that the stream ``site`` of a seed is used for."""
+    return tuple(
+        tuple(str(uuid.UUID(bytes=rng.bytes(16), version=4)) for _ in range(scenario.gpus_per_node))
+        for _ in scenario.nodes
+    )
 
 
 def six_digits(values: Floats) -> Floats:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from dashgen.build import bundle as build
+from dashgen import build
 from dashgen.config.site import Site
 from dashgen.jsonnet import mixin
 from dashgen.model import Bundle

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from dashgen.build import bundle as build
+from dashgen import build
 from dashgen.config import site as config
 from dashgen.errors import UserError
 from dashgen.guard.files import parse_yaml, read_text

@@ -29,10 +29,9 @@ from pathlib import Path
 import numpy as np
 from cost import LASTS, last_recorded
 
-from dashgen import catalogue
-from dashgen.build import bundle as build
+from dashgen import build, catalogue, durations
 from dashgen.config.site import Site
-from dashgen.engine.prometheus import Server, make_blocks, seconds
+from dashgen.engine.prometheus import Server, make_blocks
 from dashgen.grafana import variables
 from dashgen.grafana.parsed import Board
 from dashgen.recordings.format import Series
@@ -203,7 +202,9 @@ class Browser:
         }
         asked += [query for query in board.queries if query.where.startswith("annotation")]
         for query in asked:
-            step = max(self.step, int(seconds(str(query.target.get("interval") or "0s"))), fewer.get(query.where, 0))
+            step = max(
+                self.step, int(durations.seconds(str(query.target.get("interval") or "0s"))), fewer.get(query.where, 0)
+            )
             filled = variables.fill(query.expr, values | variables.macros(self.start, self.end, step, STEP))
             took = self.ask(filled, step, bool(query.target.get("instant")))
             taken[query.where] = taken.get(query.where, 0.0) + took

@@ -23,11 +23,10 @@ from pathlib import Path
 import numpy as np
 import promql_parser
 
-from dashgen import promql
-from dashgen.build import bundle as build
+from dashgen import build, durations, promql
 from dashgen.config.site import Site
 from dashgen.engine import scheduled as engine
-from dashgen.engine.prometheus import Server, make_blocks, seconds
+from dashgen.engine.prometheus import Server, make_blocks
 from dashgen.engine.ruletest import is_timestamp
 from dashgen.model import RecordingRule, RuleGroup, Sensitivity
 from dashgen.recordings.format import Series
@@ -149,7 +148,7 @@ def rules(groups: Iterable[RuleGroup], every: float) -> Iterator[tuple[str, str,
     for group in groups:
         for rule in group.rules:
             name = rule.record if isinstance(rule, RecordingRule) else rule.alert
-            yield group.name, name, rule.expr, every / seconds(group.interval)
+            yield group.name, name, rule.expr, every / durations.seconds(group.interval)
 
 
 def measured(jobs: int, folder: Path) -> tuple[dict[str, float], list[Cost]]:
@@ -164,7 +163,7 @@ def measured(jobs: int, folder: Path) -> tuple[dict[str, float], list[Cost]]:
     print(f"{GPUS * jobs} GPUs, {nccl} NCCL series", flush=True)
     made = last_recorded(raw, recording, begin, end, every)
     far = look_back(expr for _, _, expr, _ in listed)
-    steps = {rule.record: seconds(group.interval) for group in recording for rule in group.rules}  # type: ignore[union-attr]
+    steps = {rule.record: durations.seconds(group.interval) for group in recording for rule in group.rules}  # type: ignore[union-attr]
     past: Mapping[str, float] = {name: far.get(name, 0.0) for name in steps}
     print(f"  {len(made)} recorded series", flush=True)
     samples = write(folder, [*raw, *(history(one, end, past[one.name], steps[one.name]) for one in made)])

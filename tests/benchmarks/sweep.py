@@ -18,8 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dashgen import catalogue
-from dashgen.build import bundle as build
+from dashgen import build, catalogue, durations
 from dashgen.catalogue import baselines
 from dashgen.catalogue.signals import lateness, stalls, throughput, transport, verdict
 from dashgen.config import site as config
@@ -89,7 +88,7 @@ def _moved(match: re.Match[str], factor: float) -> str:
     if match["word"]:
         return f"{factor:g} * {match[0]}"
     if match["span"]:
-        return f"[{build.duration(int(match['span']) * _SECONDS[match['unit']] * factor)}]"
+        return f"[{durations.text(int(match['span']) * _SECONDS[match['unit']] * factor)}]"
     return match[0].replace(match["dumps"], str(_count(int(match["dumps"]), factor)), 1)
 
 

@@ -51,6 +51,7 @@ ALERTS = (
         expr="max_over_time(job:nccl_acceptance:ratio[<10 dumps>]) < <threshold>",
         labels={"suspect": "unknown"},
         companion="acceptance",
+        limit="less than <threshold %> of the accepted bandwidth",
         summary="Job {{ $labels.<job_label> }}: {{ $labels.collective }} over {{ $labels.transport }} is below acceptance.",
         description="{{ $labels.size_class }} {{ $labels.collective }} over {{ $labels.transport }} of job "
         "{{ $labels.<job_label> }} reaches {{ $value | humanizePercentage }} of what nccl-tests reached here, and nothing in the job "

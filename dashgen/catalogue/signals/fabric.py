@@ -232,6 +232,7 @@ ALERTS = (
         signal="node:fabric_suspect:ratio",
         expr="node:fabric_suspect:ratio > <threshold>",
         labels={"suspect": "network"},
+        limit="the network is slow, and an error counter rises at more than <threshold> times its published limit",
         summary="Job {{ $labels.<job_label> }}: the network is slow and {{ $labels.<node_label> }} has rising "
         "{{ $labels.counter }}.",
         description="While the network of job {{ $labels.<job_label> }} is degraded, {{ $labels.counter }} of "
@@ -271,6 +272,7 @@ ALERTS = (
         signal="node:fabric_errors:rate",
         expr='node:fabric_errors:rate{counter="link_downed"} > <threshold>',
         companion="infiniband",
+        limit="more than <threshold> links lost",
         summary=f"Job {{{{ $labels.<job_label> }}}}: the link of {_WHERE} went down.",
         description=f"The link of {_WHERE} has gone down within the last minutes, and may be back. {_HURTS} Look first at "
         "the link state on the fabric board.",
@@ -289,6 +291,7 @@ ALERTS = (
         signal="node:fabric_port_down:state",
         expr="node:fabric_port_down:state < <threshold>",
         companion="infiniband",
+        limit="port state below <threshold> (active)",
         summary=f"Job {{{{ $labels.<job_label> }}}}: {_WHERE} is down.",
         description=f"{_WHERE} went down and has not come back: its state is {{{{ $value }}}}, 4 would be active. One rail of "
         "job {{ $labels.<job_label> }} is missing on this node. Look first at `ibstat` there.",
@@ -312,6 +315,7 @@ ALERTS = (
 and
 node:fabric_errors:rate{counter="symbol_errors"}""",
         companion="infiniband",
+        limit="more than <threshold> symbol errors an hour",
         summary=f"Job {{{{ $labels.<job_label> }}}}: the signal at {_WHERE} is bad.",
         description=f"{_WHERE} has counted {{{{ $value | humanize }}}} symbol errors within the last hour. {_HURTS} Look first "
         "at the cable and the transceiver.",
@@ -330,6 +334,7 @@ node:fabric_errors:rate{counter="symbol_errors"}""",
         signal="node:fabric_errors:rate",
         expr='node:fabric_errors:rate{counter="receive_errors"} > <threshold>',
         companion="infiniband",
+        limit="more than <threshold> broken packets a second",
         summary=f"Job {{{{ $labels.<job_label> }}}}: {_WHERE} receives broken packets.",
         description=f"{_WHERE} receives {{{{ $value | humanize }}}} broken packets a second. {_HURTS} Look first at the port "
         "at the far end of its cable.",
@@ -348,6 +353,7 @@ node:fabric_errors:rate{counter="symbol_errors"}""",
         signal="node:fabric_errors:rate",
         expr='node:fabric_errors:rate{counter="discards"} > <threshold>',
         companion="infiniband",
+        limit="more than <threshold> discarded packets a second",
         summary=f"Job {{{{ $labels.<job_label> }}}}: {_WHERE} discards packets.",
         description=f"{_WHERE} discards {{{{ $value | humanize }}}} packets a second that it could not send. {_HURTS} Look "
         "first whether other nodes do so too: then it is congestion.",
@@ -369,6 +375,7 @@ node:fabric_errors:rate{counter="symbol_errors"}""",
 or
 60 * node:fabric_errors:rate{counter="integrity_errors"} > <integrity>""",
         companion="infiniband",
+        limit="more than <threshold> retrainings a minute, or more than <integrity> integrity errors a minute",
         summary=f"Job {{{{ $labels.<job_label> }}}}: the link of {_WHERE} is unstable.",
         description=f"{_WHERE} counts {{{{ $value | humanize }}}} {{{{ $labels.counter }}}} a minute: the link keeps training "
         f"itself again. {_HURTS}",
@@ -390,6 +397,7 @@ or
         signal="node:fabric_errors:rate",
         expr='node:fabric_errors:rate{counter="buffer_overruns"} > <threshold>',
         companion="infiniband",
+        limit="more than <threshold> overruns a second",
         summary=f"Job {{{{ $labels.<job_label> }}}}: a buffer of {_WHERE} overran.",
         description=f"Flow control of {_WHERE} failed: packets came in for which there was no room. {_HURTS} Look first at the "
         "MTU of both ends and at the firmware.",
@@ -411,6 +419,7 @@ node:fabric_errors:rate{counter="ack_timeouts"} > <threshold>
 or
 node:fabric_errors:rate{counter="rnr_retries"} > <rnr>""",
         companion="hw_counters",
+        limit="more than <threshold> unanswered operations a second, or more than <rnr> refused for want of a receive buffer",
         summary=f"Job {{{{ $labels.<job_label> }}}}: RDMA operations of {_WHERE} time out.",
         description=f"{_WHERE} counts {{{{ $value | humanize }}}} {{{{ $labels.counter }}}} a second: its peers do not answer in "
         f"time. {_HURTS} Look first for the peer: the counter is on the side that waits.",
@@ -432,6 +441,7 @@ node:fabric_errors:rate{counter="rnr_retries"} > <rnr>""",
         signal="node:fabric_errors:rate",
         expr='node:fabric_errors:rate{counter="slow_restarts"} > <threshold>',
         companion="hw_counters",
+        limit="more than <threshold> slow restarts a second",
         summary=f"Job {{{{ $labels.<job_label> }}}}: RoCE of {_WHERE} keeps slowing down.",
         description=f"{_WHERE} restarts {{{{ $value | humanize }}}} RoCE connections a second slowly, which it does after loss. "
         f"{_HURTS} Look first at congestion notifications on the fabric board: who receives them, who sends them?",
@@ -450,6 +460,7 @@ node:fabric_errors:rate{counter="rnr_retries"} > <rnr>""",
         signal="node:fabric_errors:rate",
         expr='10 * <dump> * node:fabric_errors:rate{counter="carrier_changes"} > <threshold>',
         companion="host_network",
+        limit="more than <threshold> changes of the carrier within ten dumps",
         summary="Job {{ $labels.<job_label> }}: {{ $labels.device }} of {{ $labels.<node_label> }} flaps.",
         description="{{ $labels.device }} of {{ $labels.<node_label> }} has changed its carrier {{ $value | humanize }} times "
         f"within ten dump intervals. {_HURTS} Look first at the cable.",
@@ -468,6 +479,7 @@ node:fabric_errors:rate{counter="rnr_retries"} > <rnr>""",
         signal="node:network_mtu_odd:bytes",
         expr="node:network_mtu_odd:bytes > <threshold>",
         companion="host_network",
+        limit="an MTU unlike that of the other nodes",
         summary="Job {{ $labels.<job_label> }}: {{ $labels.device }} of {{ $labels.<node_label> }} has another MTU than its peers.",
         description="{{ $labels.device }} of {{ $labels.<node_label> }} has an MTU of {{ $value }} bytes, unlike the same "
         "interface of most other nodes of job {{ $labels.<job_label> }}. Jobs of two nodes may work and larger ones hang or crawl. "
@@ -498,6 +510,7 @@ node:fabric_errors:rate{counter="rnr_retries"} > <rnr>""",
         signal="node:tcp_retransmits:ratio",
         expr="node:tcp_retransmits:ratio > <threshold>",
         companion="host_network",
+        limit="more than <threshold %> of the TCP segments sent again",
         summary="Job {{ $labels.<job_label> }}: {{ $labels.<node_label> }} sends much of its TCP traffic again.",
         description="{{ $labels.<node_label> }} sends {{ $value | humanizePercentage }} of its TCP segments again. NCCL over "
         "sockets, storage and the scheduler suffer; RDMA does not show here. Look first whether the job uses sockets: "
@@ -538,6 +551,7 @@ node:switch_errors:rate{counter="receive_errors"} > <receive>
 or
 node:switch_errors:rate{counter="discards"} > <discards>""",
         companion="switch_ports",
+        limit="more than <threshold> links lost, <symbols> symbol errors an hour, <receive> broken packets a second, or <discards> discarded packets a second",
         summary="Switch {{ $labels.switch }} port {{ $labels.port }} towards {{ $labels.uplink }} has rising "
         "{{ $labels.counter }}.",
         description="Port {{ $labels.port }} of switch {{ $labels.switch }} ({{ $labels.guid }}), at the other end of which is "

@@ -79,6 +79,7 @@ max by (<job>) (
   / on (<job>, nranks)
   min_over_time(job:nccl_domains:max[6h])
 ) > <threshold>""",
+        limit="more than <threshold> times as many NVLink domains as before",
         summary="Job {{ $labels.<job_label> }}: communicators that fitted into fewer NVLink domains are split.",
         description="Communicators of job {{ $labels.<job_label> }} stretch over {{ $value | humanize }} times as many NVLink "
         "domains as communicators of the same size did before: what went over <fabric> now goes over the network. Look "
@@ -117,10 +118,11 @@ max by (<job>) (
         kind="telemetry",
         signal="job:nccl_algorithm_changed:count",
         expr="job:nccl_algorithm_changed:count > <threshold>",
+        limit="more than <threshold> kinds of collectives switched",
         summary="Job {{ $labels.<job_label> }}: {{ $labels.collective }} has switched to {{ $labels.algo_proto }}.",
-        description="{{ $labels.collective }} of job {{ $labels.<job_label> }} now uses {{ $labels.algo_proto }} for {{ $value }} "
-        "combination(s) of size and ranks that used another algorithm before. The two cannot be compared, so there is no verdict "
-        "about slow transport for a while. Look first at the algorithm and protocol mix on the job board.",
+        description="{{ $labels.collective }} of job {{ $labels.<job_label> }} now uses {{ $labels.algo_proto }} where it used "
+        "another algorithm before. Combinations of size and ranks that have changed: {{ $value }}. Old and new bandwidth cannot be "
+        "compared, so there is no verdict about slow transport for a while. Look first at the algorithm and protocol mix on the job board.",
         tiers={
             Sensitivity.MEDIUM: Tier(threshold=0, dumps=3, severity=Severity.INFO),
             Sensitivity.HIGH: Tier(threshold=0, dumps=1, severity=Severity.INFO),
@@ -149,6 +151,7 @@ max by (<job>) (
         kind="telemetry",
         signal="job:nccl_series:count",
         expr="job:nccl_series:count / on (<job>) job:nccl_gpus:count / <cardinality_budget> > <threshold>",
+        limit="more than <threshold %> of `cardinality_budget` used",
         summary="Job {{ $labels.<job_label> }} exposes more series than its GPUs are worth.",
         description="Job {{ $labels.<job_label> }} exposes {{ $value | humanizePercentage }} of its budget of <cardinality_budget> "
         "series for each GPU. Message sizes or communicator names that keep changing make new series with every dump. Look "

@@ -103,6 +103,7 @@ ALERTS = (
         kind="stall",
         signal="job:nccl_verdict:depth",
         expr='job:nccl_verdict:depth{state="stalled"} >= <threshold>',
+        limit="the verdict says that the job stands still",
         summary="Job {{ $labels.<job_label> }} has stopped communicating.",
         description="No GPU of job {{ $labels.<job_label> }} has reported new communication"
         + SINCE
@@ -138,6 +139,7 @@ ALERTS = (
         signal="job:nccl_quiet:seconds",
         expr="""
 job:nccl_quiet:seconds{evidence=~"spinning|idle|none"} > <threshold> * <dump>""",
+        limit="no news for <threshold dumps> while the GPUs are idle or wait",
         summary="Job {{ $labels.<job_label> }} has been quiet for some time.",
         description="No GPU of job {{ $labels.<job_label> }} has reported new communication for "
         "{{ $value | humanizeDuration }} (GPU evidence: {{ $labels.evidence }}). A checkpoint or an evaluation looks the same "
@@ -156,6 +158,7 @@ job:nccl_quiet:seconds{evidence=~"spinning|idle|none"} > <threshold> * <dump>"""
         kind="telemetry",
         signal="job:nccl_quiet:seconds",
         expr='job:nccl_quiet:seconds{evidence="gone"} > <threshold> * <dump>',
+        limit="files older than <threshold dumps> while the GPUs are idle and the processes are gone",
         summary="Job {{ $labels.<job_label> }} is gone but its metric files are still exported.",
         description="The files of job {{ $labels.<job_label> }} are {{ $value | humanizeDuration }} old and its GPUs are idle: "
         "the job was killed and left them. Nobody needs to get up. Remove the files, best in the scheduler's epilog.",
@@ -177,6 +180,7 @@ job:nccl_quiet:seconds{evidence=~"spinning|idle|none"} > <threshold> * <dump>"""
         kind="telemetry",
         signal="job:nccl_quiet:seconds",
         expr='job:nccl_quiet:seconds{evidence="working"} > <threshold> * <dump>',
+        limit="files older than <threshold dumps> while tensor cores work",
         summary="Job {{ $labels.<job_label> }} computes but reports no communication.",
         description="The files of job {{ $labels.<job_label> }} are {{ $value | humanizeDuration }} old while its tensor cores "
         "work: it communicates in a way that Inspector does not see, or the dump thread died (disk full, permission). "

@@ -126,6 +126,7 @@ ALERTS = (
         kind="telemetry",
         signal="node:nccl_textfile_error:ratio",
         expr="node:nccl_textfile_error:ratio > <threshold>",
+        limit="more than <threshold %> of the scrapes met an unreadable file",
         summary="Metric files of {{ $labels.<node_label> }} cannot be read.",
         description="{{ $value | humanizePercentage }} of the scrapes of {{ $labels.<instance_label> }} met a metric file that could "
         "not be read. Its GPUs are missing from every verdict about job {{ $labels.<job_label> }}. Look first at the "
@@ -152,10 +153,11 @@ ALERTS = (
         kind="telemetry",
         signal="node:nccl_gpus_hidden:count",
         expr="node:nccl_gpus_hidden:count > <threshold>",
+        limit="more than <threshold> GPUs hidden",
         summary="GPUs of {{ $labels.<node_label> }} share a label and hide each other.",
-        description="{{ $value }} more GPUs write metric files on {{ $labels.<node_label> }} than appear under a name of their own: "
-        "processes that see one GPU each all call it GPU0, and node_exporter silently keeps one of them. Rank verdicts about "
-        "job {{ $labels.<job_label> }} are blind there.",
+        description="GPUs of {{ $labels.<node_label> }} that write metric files and do not appear under a name of their own: {{ $value }}. "
+        "Processes that see one GPU each all call it GPU0, and node_exporter silently keeps one of them. Verdicts about "
+        "single GPUs of job {{ $labels.<job_label> }} are blind there.",
         tiers={
             Sensitivity.MEDIUM: Tier(threshold=0, dumps=10, severity=Severity.WARNING),
             Sensitivity.HIGH: Tier(threshold=0, dumps=6, severity=Severity.WARNING),
@@ -174,6 +176,7 @@ ALERTS = (
         kind="telemetry",
         signal="node:nccl_duplicates:rate",
         expr="node:nccl_duplicates:rate > <threshold>",
+        limit="more than <threshold> gathering errors a second",
         summary="The exporter of {{ $labels.<node_label> }} drops duplicate series.",
         description="node_exporter on {{ $labels.<instance_label> }} reports {{ $value | humanize }} gathering errors a second: it drops "
         "series that occur twice, and nothing else tells. Verdicts about job {{ $labels.<job_label> }} may be blind there. Look first whether GPUs share a label.",
@@ -191,9 +194,10 @@ ALERTS = (
         kind="telemetry",
         signal="node:nccl_telemetry_lost:bool",
         expr="node:nccl_telemetry_lost:bool == <threshold>",
+        limit="a node of a running job has no series any more",
         summary="{{ $labels.<node_label> }} has gone dark while job {{ $labels.<job_label> }} runs on.",
         description="No series of job {{ $labels.<job_label> }} comes from {{ $labels.<node_label> }} any more although the job reports "
-        "from other nodes. The exporter is gone or cannot be reached: we are blind there, the job may be fine.",
+        "from other nodes. The exporter is gone or cannot be reached. Nothing is known of the node, and the job may be fine.",
         tiers={
             Sensitivity.MEDIUM: Tier(threshold=1, dumps=4, severity=Severity.WARNING),
             Sensitivity.HIGH: Tier(threshold=1, dumps=3, severity=Severity.WARNING),
@@ -211,6 +215,7 @@ ALERTS = (
         kind="telemetry",
         signal="job:nccl_dropped:ratio",
         expr="job:nccl_dropped:ratio > <threshold>",
+        limit="more than <threshold %> of the operations overwritten",
         summary="Job {{ $labels.<job_label> }} overwrites operations before they are written down.",
         description="{{ $value | humanizePercentage }} of the operations of job {{ $labels.<job_label> }} are lost between two dumps: "
         "averages describe only the end of each interval.",
@@ -231,9 +236,10 @@ ALERTS = (
         kind="telemetry",
         signal="job:nccl_garbage:count",
         expr="job:nccl_garbage:count > <threshold>",
+        limit="more than <threshold> series with impossible sizes",
         summary="Job {{ $labels.<job_label> }} exposes impossible message sizes.",
-        description="{{ $value }} series of job {{ $labels.<job_label> }} have a size of 0B or of millions of TB: collectives over bytes, "
-        "whose type NCCL does not name to the plugin. Every rule ignores them; this is for your information.",
+        description="Series of job {{ $labels.<job_label> }} with a size of 0B or of millions of TB: {{ $value }}. They are collectives "
+        "over bytes, whose type NCCL does not name to the plugin. Every rule ignores them, so nothing is wrong with the verdicts.",
         tiers={Sensitivity.HIGH: Tier(threshold=0, dumps=10, severity=Severity.INFO)},
         sources="NVIDIA/nccl v2.30.7-1: ncclUint8 has no name, the byte count wraps to about 2^64.",
         dashboard="telemetry",

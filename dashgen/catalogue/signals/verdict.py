@@ -289,6 +289,7 @@ label_replace(
 {_BLIND},
   "evidence", "none", "", ""
 )""",
+        limit="more than <threshold %> of the throughput is lost; where nothing tells the throughput, the suspect's depth is above <blind %>",
         summary="Job {{ $labels.<job_label> }} is slowed down by its communication; suspect: {{ $labels.suspect }}.",
         description="""
 {{ if eq $labels.evidence "none" -}}
@@ -331,6 +332,7 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         kind="degradation",
         signal="job:nccl_verdict:depth",
         expr='job:nccl_verdict:depth{state="degraded", suspect="network"} > <threshold>' + _UNSEEN,
+        limit="the verdict blames the network, and NcclJobDegraded does not page for it",
         summary="Job {{ $labels.<job_label> }}: {{ $labels.transport }} bandwidth is degraded; "
         "suspect: {{ $labels.suspect }}.",
         description="The best bus bandwidth over {{ $labels.transport }} communicators of job {{ $labels.<job_label> }} is "
@@ -361,6 +363,7 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         kind="outlier",
         signal="job:nccl_verdict:depth",
         expr='job:nccl_verdict:depth{state="degraded", suspect="straggler", <gpu>!=""} > <threshold>' + _UNSEEN,
+        limit="the verdict blames one GPU, and NcclJobDegraded does not page for it",
         summary="Job {{ $labels.<job_label> }}: {{ $labels.<gpu_label> }} of {{ $labels.<node_label> }} arrives late.",
         description="{{ $labels.<gpu_label> }} of {{ $labels.<node_label> }} is {{ $value | humanizePercentage }} later than it is "
         "used to: it arrives last and the other GPUs of job {{ $labels.<job_label> }} wait for it" + f"{SINCE}. "
@@ -375,6 +378,7 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         kind="outlier",
         signal="job:nccl_verdict:depth",
         expr='job:nccl_verdict:depth{state="degraded", suspect="straggler", <gpu>=""} > <threshold>' + _UNSEEN,
+        limit="the verdict blames one node, and NcclJobDegraded does not page for it",
         summary="Job {{ $labels.<job_label> }}: node {{ $labels.<node_label> }} arrives late.",
         description="The GPUs of {{ $labels.<node_label> }} are {{ $value | humanizePercentage }} later than they are used to: "
         "the node arrives last and job {{ $labels.<job_label> }} waits for it" + f"{SINCE}. Look first at the "
@@ -389,6 +393,7 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         kind="degradation",
         signal="job:nccl_verdict:depth",
         expr='job:nccl_verdict:depth{state="degraded", suspect="nvlink"} > <threshold>' + _UNSEEN,
+        limit="the verdict blames the links inside a domain, and NcclJobDegraded does not page for it",
         summary="Job {{ $labels.<job_label> }}: links inside {{ $labels.<node_label> }} are degraded.",
         description="Collectives within the domain run {{ $value | humanizePercentage }} slower"
         "{{ with $labels.<node_label> }} on {{ . }}{{ end }}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from dashgen.build import bundle as build
+from dashgen import build
 from dashgen.errors import UserError
 from dashgen.live.client.http import Refused
 from dashgen.live.doctor.probe import Diagnosis, Probe

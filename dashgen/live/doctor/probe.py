@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from dashgen.build import bundle as build
+from dashgen import build
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config.site import Site
 from dashgen.live.client.answers import Alertmanagers, Rules

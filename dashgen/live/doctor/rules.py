@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 
-from dashgen import promql
-from dashgen.build import bundle as build
+from dashgen import build, promql
 from dashgen.live.client.answers import Group
 from dashgen.live.doctor.probe import Diagnosis, Probe
 from dashgen.live.doctor.telemetry import named

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dashgen.build import bundle as build
+from dashgen import build
 from dashgen.catalogue.metrics import COMPANIONS, METRICS
-from dashgen.config.site import PRESETS
+from dashgen.config.companions import PRESETS
 from dashgen.live.doctor.probe import Diagnosis, Probe
 from dashgen.live.doctor.telemetry import named
 from dashgen.live.recorder.selection import HOST_LABELS

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dashgen.build import bundle as build
+from dashgen import build
 from dashgen.config.site import Site
 from dashgen.engine import evaluated as replay
 from dashgen.engine import scheduled as engine

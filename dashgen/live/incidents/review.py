@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from dashgen.build import bundle as build
+from dashgen import build
 from dashgen.config.site import Site
 from dashgen.engine import evaluated as replay
 from dashgen.errors import UserError

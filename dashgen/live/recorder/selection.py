@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from dashgen.build import bundle as build
+from dashgen import build
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config.site import Site
 from dashgen.live.client.api import Key

@@ -17,12 +17,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dashgen import catalogue
+from dashgen import catalogue, durations
 from dashgen.config.site import Site
 from dashgen.errors import UserError
 from dashgen.grafana.schema import MAX_UID
 from dashgen.model import AlertRule, Bundle, RecordingRule, RuleGroup
-from dashgen.targets.packs import seconds
 
 Json = dict[str, Any]
 
@@ -38,7 +37,7 @@ _RANGE = {"from": 600, "to": 0}
 
 def interval(group: RuleGroup) -> int:
     """How often Grafana evaluates the group, in seconds."""
-    return max(STEP_SECONDS, math.ceil(seconds(group.interval) / STEP_SECONDS) * STEP_SECONDS)
+    return max(STEP_SECONDS, math.ceil(durations.seconds(group.interval) / STEP_SECONDS) * STEP_SECONDS)
 
 
 def rule_uid(site: Site, name: str) -> str:

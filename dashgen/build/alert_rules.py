@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Alerts -> the alert packs, with what leads from an alert to its board."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from dashgen import catalogue, durations, promql
+from dashgen.build.board_views import dashboards
+from dashgen.build.placeholders import fill, number
+from dashgen.build.recording_rules import evaluated_every, signal_expr
+from dashgen.config.alerts import AlertOverride
+from dashgen.config.site import Site
+from dashgen.model import Alert, AlertRule, Dashboard, RuleGroup, Sensitivity
+
+
+def alert_links(site: Site) -> dict[str, dict[str, str]]:
+    """Annotations that lead from an alert to its board, and to the panel there that draws its signal."""
+    if not site.grafana.url:
+        return {}
+    from dashgen.grafana.dashboard import panel_ids
+
+    labels = {"job": site.labels.job, **({"cluster": site.labels.cluster} if site.labels.cluster else {})}
+    chosen = "&".join(f"var-{name}={{{{ $labels.{label} | urlquery }}}}" for name, label in labels.items())
+    views = {view.slug: view for view in dashboards(site)}
+    found = {}
+    for alert in (alert for alert in catalogue.ALERTS if alert.dashboard in views):
+        view = views[alert.dashboard]
+        url = f"{site.grafana.url.rstrip('/')}/d/{site.grafana.uid_prefix}{view.slug}?{chosen}"
+        found[alert.name] = {"dashboard_url": url}
+        if title := _drawn(alert.signal, view, site):
+            found[alert.name]["panel_url"] = f"{url}&viewPanel={panel_ids(view)[title]}"
+    return found
+
+
+def _drawn(signal: str, view: Dashboard, site: Site) -> str:
+    """The first panel that draws a signal, or else what the signal is made of; none where the board has neither."""
+    parts = promql.names(signal_expr(catalogue.SIGNAL_BY_NAME[signal], site) or signal)
+    for wanted in ({signal}, parts):
+        for panel in view.panels:
+            if any(wanted & promql.names(query.expr) for query in panel.queries):
+                return panel.title
+    return ""
+
+
+def alert_rule(
+    alert: Alert, sensitivity: Sensitivity, site: Site, links: Mapping[str, str] = MappingProxyType({})
+) -> AlertRule | None:
+    """One alert of one pack, or None where it is not part of it; ``links`` are further annotations."""
+    asked = site.alert(alert).tiers.get(sensitivity)
+    if asked is None or (alert.companion and alert.companion not in site.sources()):
+        return None
+    if not signal_expr(catalogue.SIGNAL_BY_NAME[alert.signal], site):
+        return None
+    thresholds = {"threshold": number(asked.threshold)} | {key: number(value) for key, value in asked.extra.items()}
+    annotations = {
+        "summary": fill(alert.summary, site),
+        "description": fill(alert.description.replace("\\\n", ""), site),
+        "runbook_url": site.runbook_url.replace("{alert}", alert.name),
+        **links,
+    }
+    return AlertRule(
+        alert=alert.name,
+        expr=fill(alert.expr, site, thresholds),
+        hold=durations.text(asked.dumps * site.dump_interval) if asked.dumps else "",
+        keep=durations.text(asked.hold * site.dump_interval) if asked.hold else "",
+        labels={
+            "signal": alert.kind,
+            "severity": asked.severity.value,
+            "sensitivity": sensitivity.value,
+            **alert.labels,
+            **site.alert_labels,
+            **site.alerts.get(alert.name, AlertOverride()).labels,
+        },
+        annotations=annotations,
+    )
+
+
+def alerts(site: Site, sensitivity: Sensitivity) -> tuple[RuleGroup, ...]:
+    """The alert pack of one tier, one group a kind of signal."""
+    groups: dict[str, list[AlertRule]] = {}
+    links = alert_links(site)
+    for alert in catalogue.ALERTS:
+        rule = alert_rule(alert, sensitivity, site, links.get(alert.name, {}))
+        if rule is not None:
+            groups.setdefault(f"nccl-alerts-{alert.kind}", []).append(rule)
+    # Alerts look verdicts up, which costs nothing; twice a dump they lose less time between two groups.
+    interval = durations.text(evaluated_every(site) / 2)
+    return tuple(RuleGroup(name=name, interval=interval, rules=tuple(rules)) for name, rules in groups.items())
+
+
+def symbolic(alert: Alert, site: Site) -> str:
+    """An alert's PromQL with its thresholds by name, for a text that speaks of all tiers."""
+    names = {"threshold", *(name for asked in alert.tiers.values() for name in asked.extra)}
+    return fill(alert.expr, site, {name: name.upper() for name in names})

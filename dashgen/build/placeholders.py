@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``<job>`` or ``<4 dumps>`` stands for at a site, and texts with it filled in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from dashgen import durations
+from dashgen.catalogue.metrics import METRICS
+from dashgen.config.site import Site
+from dashgen.config.values import escaped
+
+_DUMPS = re.compile(r"<(\d+) dumps( - 1s)?>")
+_NAME = re.compile(r"<([a-z][a-z0-9_]*)>")
+
+# Buckets of types that NCCL cannot name (uint8) wrap to sizes of 0B or millions of TB: never part of any verdict.
+CLEAN = 'message_size!~"0B|.*TB"'
+# Collectives whose ranks all wait for each other.
+WAITING = 'collective=~"AllReduce|AllGather|ReduceScatter"'
+ROOTED = 'collective!~"AllReduce|AllGather|ReduceScatter"'
+# From 1 MB on, below which noise points the wrong way, and the rest; both leave out what CLEAN leaves out.
+LARGE = 'message_size=~"[0-9]+-[0-9]+(MB|GB)"'
+SMALL = 'message_size=~"[0-9]+-[0-9]+(B|KB)"'
+# What makes two series comparable beside the job.
+PEER = "comm_name, n_nodes, nranks, collective, message_size, algo_proto"
+
+# A job is known while anything is new or its processes live, and for no more than two hours after: files that a killed
+# job has left behind are nobody's.
+_SEEN = """last_over_time(job:nccl_progress:timestamp[110m])
+  or
+  last_over_time(job:nccl_quiet:seconds{{evidence=~"working|spinning|idle"}}[{span}])"""
+
+
+# Seconds of silence, after the last news that can have been seen, that are a stall: checkpoints take one to three
+# minutes (companions of DCGM), and PyTorch's heartbeat monitor aborts after eight.
+PAUSE = 240.0
+
+
+def number(value: float) -> str:
+    """A threshold as PromQL writes it, without a needless fraction."""
+    return str(int(value)) if value == int(value) else repr(value)
+
+
+def words(site: Site) -> dict[str, str]:
+    """What each placeholder stands for at this site."""
+    labels, companions = site.labels, site.companions
+    # Jobs without an id share one: what is said of such a mixture would be said of nobody.
+    known_job = f'{labels.job}!~"unknown|"'
+    in_cluster = f'{labels.cluster}=~"$cluster",' if labels.cluster else ""
+    dump = site.dump_interval
+    job = f"{labels.cluster}, {labels.job}" if labels.cluster else labels.job
+    return {
+        "job": job,
+        "job_label": labels.job,
+        "node": labels.node,
+        "node_label": labels.node,
+        "gpu": labels.gpu,
+        "gpu_label": labels.gpu,
+        "instance": labels.instance,
+        "instance_label": labels.instance,
+        # Names that several clusters may share: a scrape target and a host are told apart by their cluster as well.
+        "in": f"{labels.cluster}, " if labels.cluster else "",
+        "target": f"{labels.cluster}, {labels.instance}" if labels.cluster else labels.instance,
+        "host": f"{labels.cluster}, {labels.node}" if labels.cluster else labels.node,
+        "seen": _SEEN.format(span=durations.text(3 * site.dump_interval)),
+        "pause": number(min(PAUSE, 8 * dump)),
+        "peer": PEER,
+        "clean": CLEAN,
+        "large": LARGE,
+        "small": SMALL,
+        "waiting": f"{WAITING},{LARGE}",
+        "rooted": ROOTED,
+        "known": known_job,
+        "selector": site.selector,
+        "of_job": f'{in_cluster}{labels.job}="$job"',
+        "in_cluster": in_cluster.removesuffix(","),
+        "dump": number(site.dump_interval),
+        "fabric": site.fabric,
+        "textfile_regex": escaped(companions.textfile.file_regex),
+        "dcgm_host": companions.dcgm.host_label,
+        "dcgm_uuid": companions.dcgm.uuid_label,
+        "slurm_id": companions.slurm.job_id_label,
+        "slurm_state": companions.slurm.state_label,
+        "slurm_running": escaped(companions.slurm.running),
+        "net_devices": escaped(companions.host_network.device_regex),
+        "cardinality_budget": str(site.cardinality_budget),
+        "acceptance": _acceptance(site),
+        "throughput": throughput(site),
+        "throughput_unit": companions.throughput.unit,
+        **{metric.key: site.metric(metric.key) for metric in METRICS},
+    }
+
+
+def _acceptance(site: Site) -> str:
+    """What nccl-tests reached, a constant for each collective, transport and size class."""
+    return "\nor\n".join(
+        f'label_replace(label_replace(label_replace(vector({number(value)}), "collective", "{collective}", "", ""), '
+        f'"transport", "{transport}", "", ""), "size_class", "{size}", "", "")'
+        for collective, transports in site.acceptance.items()
+        for transport, sizes in transports.items()
+        for size, value in sizes.items()
+    )
+
+
+def throughput(site: Site) -> str:
+    """The job's own throughput under the job label that everything else uses."""
+    evidence = site.companions.throughput
+    expr = evidence.promql if evidence.expr else _spans(evidence.promql, site)
+    if not expr or evidence.job_label is None or evidence.job_label == site.labels.job:
+        return expr
+    return f'label_replace({expr}, "{site.labels.job}", "$1", "{evidence.job_label}", "(.+)")'
+
+
+def _spans(template: str, site: Site) -> str:
+    """``<4 dumps>`` as a duration."""
+
+    def span(match: re.Match[str]) -> str:
+        seconds = int(match[1]) * site.dump_interval
+        # A window one second short of N dumps holds exactly N evaluations whether its left end counts
+        # (Prometheus 2) or not (Prometheus 3).
+        return durations.text(seconds - min(1.0, site.dump_interval / 10) if match[2] else seconds)
+
+    return _DUMPS.sub(span, template)
+
+
+def fill(template: str, site: Site, more: Mapping[str, str] | None = None) -> str:
+    """PromQL or text with every placeholder replaced; what a site wrote goes in as it is.
+
+    Raises KeyError for a placeholder that nobody defines: that is a mistake in the catalogue.
+    """
+    known = words(site) | dict(more or {})
+    # An empty <selector> takes its comma with it, and braces that would hold nothing else.
+    empty = f"<(?:{'|'.join(name for name, value in known.items() if not value)})>"
+    text = re.sub(rf",\s*{empty}|{empty}(?:,\s*)?", "", template.strip())
+    text = re.sub(r"(?<=[\w>])\{\}", "", text)
+    return _NAME.sub(lambda match: known[match[1]], _spans(text, site))

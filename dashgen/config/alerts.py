@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ``alerts`` section of dashgen.yaml: what a site changes in the alerts as they are shipped."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pydantic import Field
+
+from dashgen.config.sections import Section
+from dashgen.config.values import (
+    MOST_LABELS,
+    Label,
+    LabelValue,
+    Number,
+)
+from dashgen.guard.text import line, listed
+from dashgen.model import Alert, Sensitivity, Severity, Tier
+
+MOST_DUMPS = 100_000
+"""Dumps that an alert may wait; two months at the longest interval. Prometheus' durations end at 292 years."""
+
+
+class TierOverride(Section):
+    """Values of one alert in one tier; what is left out stays as dashgen ships it."""
+
+    threshold: Number | None = None
+    dumps: int | None = Field(None, ge=0, le=MOST_DUMPS, description="duration, counted in dumps")
+    hold: int | None = Field(
+        None, ge=0, le=MOST_DUMPS, description="hysteresis after the last bad dump, counted in dumps"
+    )
+    severity: Severity | None = None
+    extra: dict[str, Number] = Field(default_factory=dict, description="further thresholds of this alert, by name")
+    enabled: bool = True
+
+
+class AlertOverride(Section):
+    """Changes to one alert; ``enabled: false`` takes it out of every tier."""
+
+    enabled: bool = True
+    low: TierOverride = TierOverride()
+    medium: TierOverride = TierOverride()
+    high: TierOverride = TierOverride()
+    labels: dict[Label, LabelValue] = Field(
+        default_factory=dict, max_length=MOST_LABELS, description="further labels, for routing"
+    )
+
+    def tier(self, sensitivity: Sensitivity) -> TierOverride:
+        """The changes to one tier."""
+        found: TierOverride = getattr(self, sensitivity.value)
+        return found
+
+
+def overridden(shipped: Alert, override: AlertOverride) -> Alert:
+    """The alert after the site's changes. Raises ValueError when one does not fit or turns the tiers' order around."""
+    tiers = {}
+    for sensitivity in Sensitivity:
+        tier = _tier(f"alerts.{shipped.name}.{sensitivity}", shipped, sensitivity, override)
+        if tier is not None:
+            tiers[sensitivity] = tier
+    try:
+        return replace(shipped, tiers=tiers)
+    except ValueError as error:
+        rule = "what fires in low fires in medium, and what fires in medium in high"
+        raise ValueError(f"alerts.{error}; {rule}") from error
+
+
+def _tier(where: str, alert: Alert, sensitivity: Sensitivity, override: AlertOverride) -> Tier | None:
+    """What a tier asks of an alert after an override; None where the alert is not in the tier."""
+    shipped, change = alert.tiers.get(sensitivity), override.tier(sensitivity)
+    if not (override.enabled and change.enabled):
+        return None
+    if shipped is None:
+        if change.model_fields_set:
+            raise ValueError(f"{where}: the alert is not in this tier; it is in {', '.join(alert.tiers)}")
+        return None
+    for name in change.extra:
+        if name not in shipped.extra:
+            known = listed(shipped.extra) or "none"
+            raise ValueError(f"{where}.extra.{line(name, 60)}: no such threshold; this alert has: {known}")
+    given = {key: value for key, value in change.model_dump(exclude={"enabled", "extra"}).items() if value is not None}
+    return replace(shipped, **given, extra={**shipped.extra, **change.extra})

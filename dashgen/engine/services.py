@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that run beside this one until they are told to end: servers, each with a log of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from dashgen.engine.prometheus import find
+from dashgen.errors import UserError, one_line
+
+_START_SECONDS = 60.0
+_STOP_SECONDS = 20.0
+
+_NAMES = {
+    "node_exporter": ("node_exporter", "prometheus-node-exporter"),
+    "alertmanager": ("alertmanager", "prometheus-alertmanager"),
+    "grafana": ("grafana",),
+}
+"""What upstream calls a program, and what Debian does."""
+
+
+def installed(name: str) -> str | None:
+    """The path of a program under any of its names; None where it is not on PATH."""
+    return next((path for each in _NAMES[name] if (path := shutil.which(each))), None)
+
+
+def program(name: str) -> str:
+    """The path of a program by its upstream name. Raises UserError with the remedy when it is not there."""
+    if name not in _NAMES:
+        return find(name)
+    path = installed(name)
+    if path is None:
+        package = _NAMES[name][-1]
+        raise UserError(f"{name}: not found; install it (Debian, Ubuntu: apt-get install {package}), or put it on PATH")
+    return path
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback interface that nobody uses, all different."""
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
+
+
+@dataclass
+class Service:
+    """A server that is started when it is needed and stopped at the end of the ``with`` block; it may be started again.
+
+    ``ready`` is the address that answers once it works. What it says is added to ``log``.
+    """
+
+    name: str
+    command: Sequence[str | Path]
+    ready: str
+    log: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+    _process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def died(self) -> bool:
+        """Whether it has ended although nobody stopped it."""
+        return self._process is not None and self._process.poll() is not None
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    def launch(self) -> None:
+        """Start the program without waiting for it. Raises UserError when it cannot be executed."""
+        with self.log.open("ab") as log:
+            try:
+                # A session of its own: an interrupt at the terminal is for this process, which then ends the others.
+                self._process = subprocess.Popen(
+                    [str(part) for part in self.command],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env={**os.environ, **self.environment},
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise UserError(f"{self.command[0]}: does not run: {error.strerror}; install it again") from error
+
+    def wait(self) -> None:
+        """Wait until it answers. Raises UserError, with the last that it said, when it ends or never does."""
+        deadline = time.monotonic() + _START_SECONDS
+        # A proxy of the environment is not for the loopback interface.
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        while self.running and time.monotonic() < deadline:
+            try:
+                with opener.open(self.ready, timeout=2):
+                    return
+            except OSError:
+                time.sleep(0.05)
+        raise UserError(f"{self.name}: does not start: {self.said()}; its log is {self.log}")
+
+    def start(self) -> None:
+        """Start it and wait until it answers. Raises as ``launch`` and ``wait``."""
+        self.launch()
+        self.wait()
+
+    def stop(self) -> None:
+        """Ask it to end, and make it end when it does not. Nothing happens where it does not run."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            # Whatever it had started itself, and itself where it did not listen.
+            _kill_group(process.pid)
+            process.wait()
+
+    def said(self) -> str:
+        """The last line of its log."""
+        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        return one_line(next((each for each in reversed(lines) if each.strip()), "no message"))[:200]
+
+
+def _kill_group(leader: int) -> None:
+    try:
+        os.killpg(leader, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return
