@@ -12,15 +12,14 @@ from typing import Any
 import pytest
 from board_answers import ask, moment, shown
 
-import dashgen
-from dashgen.build import bundle as build
+from dashgen import build
 from dashgen.config import site as config
 from dashgen.grafana.parsed import Board
 from dashgen.recordings.format import Series
 
 Json = dict[str, Any]
 
-PAGE = Path(dashgen.__file__).parent / "docs" / "vendor-template.md"
+PAGE = Path(build.__file__).parents[1] / "docs" / "vendor-template.md"
 WITHIN, ACROSS = "Collectives within one NVLink domain, now", "Collectives across domains, now"
 OPERATIONS = ("Recv", "Send", "ReduceScatter", "AllReduce", "AllGather")
 # Ten ranks, of which the last one arrives when all others have waited for half of their time.

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from board_answers import ask, moment, panel, shown
 
-from dashgen.build import bundle as build
+from dashgen import build
 from dashgen.config import site as config
 from dashgen.recordings.format import Series
 
