@@ -18,6 +18,7 @@ from dashgen.cli.terminal import (
     RecordingFolder,
     bytes_progress,
     console,
+    needs,
     progress,
     say,
     site_of,
@@ -164,6 +165,7 @@ def _check_form(form: Form, output: Path | None) -> None:
         raise UserError("--output: a table is for the terminal; add --format json, csv or html")
     if form is not Form.HTML:
         return
+    needs("plotly")
     from dashgen.engine import prometheus
     from dashgen.live.incidents.review import MARK
     from dashgen.output.writer import check_own
