@@ -134,6 +134,9 @@ def test_each_fault_is_one_page_that_ends_with_it_whatever_is_restarted_meanwhil
         on_call.waits_until(lambda: all(on_call.told("pager", job, "resolved") for job in paged))
     assert on_call.restarted == ["prometheus", "alertmanager"]
     for job in paged:
+        assert len(on_call.told("pager", job, "firing")) == 1, [
+            (round(one.at - stack.begin), one.notification) for one in stack.hub.deliveries
+        ]
         (page,) = on_call.told("pager", job, "firing")
         name, labels = PAGES[job]
         (alert,) = page.alerts
