@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dashgen.cli.main import app
 from dashgen.config.site import Site
-from dashgen.explain import keys, pages, usage
+from dashgen.explain import keys, pages, shipping, usage
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -27,7 +27,9 @@ MORE = {
     "preview": "[recordings](recordings.md#look-at-one)",
     "record": "[asking running servers](live.md#recording)",
     "incidents": "[asking running servers](live.md#incidents)",
+    "demo": "[a live demo](live.md#a-live-demo)",
     "doctor": "[asking running servers](live.md#doctor)",
+    "cost": "[what it costs](cost.md)",
     "import": "[recordings](recordings.md#from-inspectors-files)",
     "simulate": "[recordings](recordings.md#from-a-scenario)",
     "lint": "[what dashgen lint finds](lint.md)",
@@ -42,6 +44,8 @@ BLOCKS = {
     "signals": lambda: pages.signals(SITE),
     "metrics": lambda: pages.metrics(SITE),
     "keys": keys.keys,
+    "kubernetes": lambda: keys.section("targets.kubernetes"),
+    "targets": lambda: shipping.targets(SITE),
     "overrides": keys.overrides,
     "commands": lambda: usage.commands(app, MORE),
 }

@@ -20,7 +20,7 @@ LAYERS = (
     {"build", "grafana", "lint", "targets", "jsonnet"},
     {"recordings", "simulator", "worlds", "output"},
     {"engine"},
-    {"validation", "explain", "preview", "live"},
+    {"validation", "explain", "preview", "live", "cost"},
     {"cli", "__main__"},
 )
 

@@ -231,7 +231,7 @@ CASES = (
     ),
     Case(
         "gpu-collision",
-        "2 targets (host-a:9100, host-b:9100) drop series",
+        "2 targets (host-a:9100, host-b:9100) with dropped series",
         both(
             relabelled(_set(gpu="GPU0"), "nccl_"),
             valued("promhttp_metric_handler_errors_total", lambda one: np.arange(one.times.size)),
@@ -265,10 +265,10 @@ CASES = (
     Case("p2p", "no Send or Recv", site={"companions": {"p2p": {"enabled": True}}}),
     Case(
         "clock-skew",
-        "write files in the future, up to",
+        "with files of the future, up to",
         valued("node_textfile_mtime_seconds", lambda one: one.values + 120),
     ),
-    Case("cardinality", "up to 211 series a GPU in 1 jobs (7); the budget is 200", many_sizes),
+    Case("cardinality", "up to 211 series a GPU in 1 job (7); the budget is 200", many_sizes),
     Case("equal-clusters", "several values of cluster (a, b)", in_two_clusters),
     Case("missing-source", "no dcgm-exporter; empty panels: ", without("DCGM")),
     Case("missing-source", "no Inspector's opt-in counters", without("nccl_.*_total")),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ from dashgen.config.site import Site
 from dashgen.engine.evaluated import replay
 from dashgen.errors import UserError
 from dashgen.explain.tree import Step, steps, tree, vocabulary
+from dashgen.explain.units import said
 from dashgen.explain.values import MOST_JOBS, MOST_ROWS, moment, of_job
 from dashgen.explain.words import explain
 from dashgen.model import Sensitivity
@@ -43,7 +45,7 @@ BARE = config.site(
 @pytest.mark.parametrize("name", catalogue.SIGNAL_BY_NAME)
 def test_a_signal_is_explained_by_its_question_its_healthy_value_its_alerts_and_its_promql(name: str) -> None:
     signal, text = catalogue.SIGNAL_BY_NAME[name], explain(name, EVERYTHING)
-    assert text.startswith(f"{name}  [{signal.unit}]")
+    assert text.startswith(f"{name}  [{said(signal.unit)}]")
     assert signal.question in text and signal.healthy in text
     assert all(alert.name in text for alert in catalogue.ALERTS if alert.signal == name)
     for site in (EVERYTHING, BARE):
@@ -157,7 +159,7 @@ def test_a_tree_goes_down_to_what_others_expose(name: str) -> None:
 def test_the_tree_of_an_alert_is_part_of_what_is_told_of_it() -> None:
     text = explain("NcclJobDegraded", Site())
     below = text[text.index("## Made of") :]
-    assert "    job:nccl_verdict:depth  [percentunit]  What is the state of each job" in below
+    assert "    job:nccl_verdict:depth  [share, 1 is 100 %]  What is the state of each job" in below
     assert "job:nccl_verdict:depth  (what an earlier evaluation recorded)" in below
     assert "nccl_collective_exec_time_microseconds  (as above)" in below
 
@@ -225,6 +227,48 @@ def test_a_recording_and_a_prometheus_give_the_same_reasons(served: Served, tmp_
         return sorted(re.sub('gpu="GPU[12]"', 'gpu="GPU1"', text).splitlines())
 
     assert any_gpu(live.stdout) == any_gpu(recorded.stdout)
+
+
+RECORDINGS = Path(__file__).parent / "recordings"
+
+
+def rows(text: str, name: str) -> list[tuple[float, str]]:
+    """What is told of a series: its largest shares, each with its labels."""
+    below = text.split(f" {name}  ")[1].split("\n")[1:]
+    told = itertools.takewhile(bool, (re.match(r" +(= .*)", line) for line in below))
+    found = (re.fullmatch(r"= (-?[\d.]+)% \{(.*)\}", line[1]) for line in told if line)
+    return [(float(one[1]) / 100, one[2]) for one in found if one]
+
+
+@pytest.mark.parametrize(
+    ("recording", "evidence"),
+    [
+        ("late-gpu-40", "gpu:nccl_lateness_excess:ratio"),
+        ("nvlink-node", "peer:nccl_busbw_drop:ratio"),
+        ("network-25", "job:nccl_busbw_drop:ratio"),
+    ],
+)
+def test_the_reasons_for_a_verdict_are_what_was_really_wrong(recording: str, evidence: str, tmp_path: Path) -> None:
+    (fault,) = read_story(RECORDINGS / recording).faults
+    assert fault.job is not None
+    asked = ["NcclJobDegraded", "--job", fault.job, "--recording", RECORDINGS / recording]
+    done = dashgen("explain", *asked, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    truth = {
+        "suspect": fault.suspect,
+        "node": fault.node,
+        "gpu": fault.gpu,
+        "transport": ",".join(fault.transport or ()),
+    }
+    named = [f'{label}="{value}"' for label, value in truth.items() if value]
+    ((depth, verdict),) = rows(done.stdout, "job:nccl_verdict:depth")
+    assert all(name in verdict for name in named) and 'state="degraded"' in verdict
+    assert verdict.count("=") == 1 + len(named), "it names more than is known"
+    # The evidence that decides is that of the place, stands out among its like, and is as deep as the verdict says.
+    (first, place), *others = rows(done.stdout, evidence)
+    assert all(name in place for name in named if not name.startswith("suspect"))
+    assert first == pytest.approx(depth, rel=0.2)
+    assert all(value < 0.5 * first for value, _ in others)
 
 
 def test_what_a_label_says_does_not_reach_the_terminal_as_it_is(served: Served, tmp_path: Path) -> None:

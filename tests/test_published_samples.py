@@ -14,6 +14,7 @@ from dashgen.recordings.importing import ImportReport
 from dashgen.recordings.inspector import (
     Bucket,
     Values,
+    busbw_gbs,
     exposition,
     message_size_range,
     parse_message_size,
@@ -82,3 +83,21 @@ def test_node_exporter_serves_a_published_file_with_the_same_labels_and_values(f
         repr((name, dict(sorted(labels.items())), value)) for name, labels, value in expected
     )
     assert ("node_textfile_scrape_error", {}, 0.0) in served
+
+
+def test_published_bandwidth_is_the_one_that_published_size_and_time_give() -> None:
+    """One operation gives exactly its figure; the mean time of several is longer than their mean bandwidth tells."""
+    checked = {}
+    for file in PUBLISHED:
+        found: dict[tuple[tuple[str, str], ...], dict[str, float]] = {}
+        for name, labels, value in samples(file.read_text()):
+            found.setdefault(tuple(sorted(labels.items())), {})["time" if "exec_time" in name else "gbs"] = value
+        for key, pair in found.items():
+            if len(pair) == 2:
+                bucket = bucket_of(dict(key))
+                given = busbw_gbs(bucket.function, bucket.size, bucket.nranks, pair["time"])
+                checked[bucket.function, dict(key)["message_size"]] = pair["gbs"] / given
+    # The sizes of NVIDIA's README are powers of two, so the lower bound of their range is their size.
+    assert checked["AllReduce", "4-5GB"] == pytest.approx(1, rel=1e-4)
+    assert checked["Send", "512-513MB"] == pytest.approx(1, rel=1e-4)
+    assert all(0.999 < ratio < 2 for ratio in checked.values()), checked

@@ -6,8 +6,10 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 import dashgen
 from dashgen import promql
@@ -21,6 +23,7 @@ from dashgen.guard.text import LONGEST, block, in_json, line, listed, visible
 from dashgen.jsonnet import sandbox as jsonnet
 from dashgen.lint import foreign
 from dashgen.recordings import format, textfile
+from dashgen.simulator import scenario
 
 
 def test_only_a_regular_file_is_read_and_none_is_waited_for(tmp_path: Path) -> None:
@@ -80,16 +83,37 @@ def test_json_and_yaml_of_usual_depth_are_read() -> None:
     "text",
     [
         '{"panels": [' + "{}," * 100_001 + "{}]}",
+        '{"panels": [{"panels": [' + "{}," * 1_999 + "{}]}, {}]}",
         '{"templating": {"list": [' + "{}," * 300 + "{}]}}",
         '{"panels": [' + f'{{"targets": [{{"expr": "a{" + a" * 119}"}}]}},' * 40 + "{}]}",
     ],
-    ids=["objects", "variables", "queries"],
+    ids=["objects", "panels", "variables", "queries"],
 )
 def test_a_dashboard_that_would_take_minutes_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "board.json"
     path.write_text(text)
     with pytest.raises(UserError, match=r"; split the dashboard$"):
         list(foreign.dashboards([path]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"lasts": "30h"}, "more than 400000 steps or scrapes of GPUs"),
+        ({"lasts": "5h", "scrape_interval": 1, "dump_interval": 15, "step": "9s"}, "more than 400000 steps or scrapes"),
+        ({"lasts": "9h", "traffic": 60}, "more than 3000000 samples"),
+    ],
+    ids=["steps", "scrapes", "samples"],
+)
+def test_a_scenario_that_would_take_minutes_is_refused(tmp_path: Path, changes: dict[str, Any], says: str) -> None:
+    data = yaml.safe_load(scenario.scenario_path("bursts").read_text(encoding="utf-8"))
+    job = data["jobs"][0] | {"nodes": 4, "gpus_per_node": 8, "step": changes.pop("step", "5s")}
+    operation = {"group": "dp", "operation": "AllGather", "size": 1 << 24, "share": 0.001, "exposed": 0.2}
+    job["traffic"] = [operation] * changes.pop("traffic", 0)
+    path = tmp_path / "large.yaml"
+    path.write_text(yaml.safe_dump({**data, "jobs": [job], **changes}), encoding="utf-8")
+    with pytest.raises(UserError, match=rf"jobs: {says}.*; shorten lasts, or take fewer nodes$"):
+        scenario.load_scenario(path)
 
 
 # What is printed.
@@ -148,6 +172,9 @@ def test_the_security_page_tells_the_limits_that_there_are() -> None:
         "values in a YAML file, with what aliases repeat": reading.MOST_NODES,
         "levels in YAML and JSON": reading.DEEPEST,
         "objects and lists in a dashboard": foreign.MOST_OBJECTS,
+        "panels of a dashboard": foreign.MOST_PANELS,
+        "steps of GPUs in a scenario": scenario.MOST_WORK,
+        "samples of a scenario": scenario.MOST_SAMPLES,
         "levels in a PromQL expression": promql.DEEPEST,
         "characters of a value in dashgen.yaml": config_values.LONGEST_TEXT,
         "samples of a recording": format.MOST_SAMPLES,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import typer
+import yaml
 from readme import BLOCKS, DOCS, MORE, README, ROOT, documents, filled
 
 from dashgen import catalogue
@@ -21,6 +22,7 @@ from dashgen.explain.usage import functions
 from dashgen.targets import TARGETS
 
 PAGES = [*documents(), *sorted((ROOT / "rules" / "runbooks").glob("*.md"))]
+COMMAND = typer.main.get_command(app)
 _CODE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 
 
@@ -76,7 +78,7 @@ def command_lines(text: str) -> Iterator[str]:
 def complaint(line: str) -> str:
     """What the command line says against a call; nothing where it can be typed, or only names a command."""
     words = ["2026-03-19" if word == "TIME" else word for word in shlex.split(line)[1:]]
-    command, name = typer.main.get_command(app), "dashgen"
+    command, name = COMMAND, "dashgen"
     while isinstance(command, typer.core.TyperGroup) and words and words[0] in command.commands:
         name, command = f"{name} {words[0]}", command.commands[words.pop(0)]
     # Completion would be installed on the spot.
@@ -123,3 +125,18 @@ def test_what_exists_has_its_place_in_the_documentation() -> None:
         if f"`{key}`" not in pages["configuration"] and f"## {key}" not in pages["configuration"]
     ] == []
     assert {name.split()[0] for name in functions(app)} >= MORE.keys()
+
+
+def test_the_daily_tasks_are_those_that_contributors_read_of() -> None:
+    tasks = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    told = set(re.findall(r"make ([a-z]+)", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")))
+    assert tasks == told | {"help"}
+
+
+def test_hooks_of_contributors_run_what_the_tests_run() -> None:
+    config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
+    hooks = {hook["id"]: hook for repository in config["repos"] for hook in repository["hooks"]}
+    assert {"ruff", "ruff-format", "mypy", "packs", "actionlint"} <= hooks.keys()
+    commands = (ROOT / ".ci" / "test").read_text()
+    for hook in hooks.values():
+        assert " ".join(hook.get("entry", "").split()[:2]) in commands, hook

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dashgen.cli.terminal import Config, Report, progress, say, site_of, utc, write
+from dashgen.cli.terminal import Config, Report, needs, progress, say, site_of, utc, write
+from dashgen.guard.text import counted
 from dashgen.model import Sensitivity
 
 if TYPE_CHECKING:
@@ -40,21 +41,16 @@ def preview(
     ] = None,
 ) -> None:
     """Draw the boards on a recording, without Grafana, into one HTML file that opens anywhere."""
+    _check(output, screenshots)
     from tempfile import TemporaryDirectory
 
     from dashgen import build as building
-    from dashgen.engine import prometheus
-    from dashgen.output.writer import check_own
-    from dashgen.preview import commands, make, page, pictures
+    from dashgen.preview import commands, make, pictures
     from dashgen.simulator.scenario import scenario_path
     from dashgen.simulator.simulate import make_recording
     from dashgen.validation import results as scoreboard
 
-    if screenshots is None:
-        check_own(output, page.MARK)
     given = site_of(config)
-    for tool in ("promtool", "prometheus", *(["chromium"] if screenshots else [])):
-        prometheus.find(tool)
     with TemporaryDirectory(prefix="dashgen-") as scratch:
         folder = recording or Path(scratch) / commands.SCENARIO
         if recording is None:
@@ -79,12 +75,25 @@ def preview(
         _write_pictures(content, wanted.boards, screenshots)
 
 
+def _check(output: Path, screenshots: Path | None) -> None:
+    """Before anything is made: what it takes to draw is there, and no file of somebody else's is in the way."""
+    needs("plotly")
+    from dashgen.engine import prometheus
+    from dashgen.output.writer import check_own
+    from dashgen.preview.page import MARK
+
+    if screenshots is None:
+        check_own(output, MARK)
+    for tool in ("promtool", "prometheus", *(["chromium"] if screenshots else [])):
+        prometheus.find(tool)
+
+
 def _write_page(content: Page, boards: tuple[str, ...], output: Path) -> None:
     from dashgen.preview import page
 
     text = page.page(content)
     write(text, output)
-    say(f"{output}: {len(boards)} boards, {len(text.encode()) / 1e6:.1f} MB")
+    say(f"{output}: {counted(len(boards), 'board')}, {len(text.encode()) / 1e6:.1f} MB")
 
 
 def _write_pictures(content: Page, boards: tuple[str, ...], folder: Path) -> None:

@@ -12,7 +12,7 @@ import typer
 
 from dashgen.cli.terminal import Config, Level, OutFile, Report, say, site_of, write
 from dashgen.errors import UserError
-from dashgen.guard.text import line, listed
+from dashgen.guard.text import counted, line, listed
 from dashgen.model import Sensitivity
 
 if TYPE_CHECKING:
@@ -85,12 +85,12 @@ def build(
     else:
         typer.echo(findings.render(drift.findings(told), form), nl=False)
     if check and found:
-        say(f"{len(told)} files are stale; run `dashgen build` and commit the result", err=True)
+        say(f"{counted(len(told), 'file is', 'files are')} stale; run `dashgen build` and commit the result", err=True)
         raise typer.Exit(1)
     same = len(files) - sum(change.path in files for change in found)
     verb = "would change" if check or diff else "changed"
     say(
-        f"{len(files)} files in {output}: {len(told)} {verb}, {same} as they were",
+        f"{counted(len(files), 'file')} in {output}: {len(told)} {verb}, {same} as they were",
         err=diff or form != "text",
     )
 

@@ -38,11 +38,12 @@ def schema(
 
     from pydantic import BaseModel
 
-    from dashgen.config.site import Site
-    from dashgen.recordings.format import Recording
-
-    models: dict[Document, type[BaseModel]] = {Document.SITE: Site, Document.RECORDING: Recording}
-    found = {"$schema": "https://json-schema.org/draft/2020-12/schema", **models[of].model_json_schema()}
+    model: type[BaseModel]
+    if of is Document.SITE:
+        from dashgen.config.site import Site as model
+    else:
+        from dashgen.recordings.format import Recording as model
+    found = {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
     write(json.dumps(found, indent=2) + "\n", output)
 
 

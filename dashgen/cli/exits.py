@@ -17,6 +17,9 @@ import typer
 from dashgen.errors import UserError
 from dashgen.guard.text import line
 
+EXTRAS = {"numpy": "recordings", "plotly": "preview"}
+"""What a small installation lacks, and the extra of pyproject.toml that brings it."""
+
 
 def run(app: typer.Typer) -> None:
     """Run the command line to its end and leave with its exit code."""
@@ -44,6 +47,11 @@ def run(app: typer.Typer) -> None:
         sys.exit(2)
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
+    except ModuleNotFoundError as error:
+        module = (error.name or "").partition(".")[0]
+        if module not in EXTRAS:
+            raise
+        _fail(f"this command needs {module}; install it with: pip install 'dashgen[{EXTRAS[module]}]'")
     except MemoryError:
         _fail("not enough memory; give it less input, or the machine more")
     except OSError as error:

@@ -18,6 +18,7 @@ from dashgen.cli.terminal import (
     RecordingFolder,
     bytes_progress,
     console,
+    needs,
     progress,
     say,
     site_of,
@@ -25,6 +26,7 @@ from dashgen.cli.terminal import (
     write,
 )
 from dashgen.errors import UserError
+from dashgen.guard.text import counted
 
 if TYPE_CHECKING:
     from dashgen.config.site import Site
@@ -98,7 +100,7 @@ def record(
             extra=extra or (),
             progress=step,
         )
-    say(f"{output}: {len(series)} series, {report.used} samples")
+    say(f"{output}: {len(series)} series, {counted(report.used, 'sample')}")
 
 
 class Form(StrEnum):
@@ -154,7 +156,7 @@ def incidents(
     if target is not None:
         from dashgen.live.incidents.annotate import annotate as annotated
 
-        say(f"{target.url}: {annotated(target, found.incidents)} annotations written", err=True)
+        say(f"{target.url}: {counted(annotated(target, found.incidents), 'annotation')} written", err=True)
 
 
 def _check_form(form: Form, output: Path | None) -> None:
@@ -163,6 +165,7 @@ def _check_form(form: Form, output: Path | None) -> None:
         raise UserError("--output: a table is for the terminal; add --format json, csv or html")
     if form is not Form.HTML:
         return
+    needs("plotly")
     from dashgen.engine import prometheus
     from dashgen.live.incidents.review import MARK
     from dashgen.output.writer import check_own

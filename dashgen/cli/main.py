@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from dashgen import __version__
-from dashgen.cli import boards, build, config, demo, exits, explain, judge, live, recordings
+from dashgen.cli import boards, build, config, cost, demo, exits, explain, judge, live, recordings
 
 app = typer.Typer(
     name="dashgen",
@@ -32,6 +32,7 @@ app.command("preview")(boards.preview)
 app.command("lint")(boards.lint)
 app.command("demo")(demo.demo)
 app.command("doctor", epilog=live.CREDENTIALS)(live.doctor)
+app.command("cost", epilog=live.CREDENTIALS)(cost.cost)
 app.command("incidents", epilog=live.CREDENTIALS)(live.incidents)
 app.command("windows", epilog=live.CREDENTIALS, hidden=True)(live.incidents)
 app.command("record", epilog=live.CREDENTIALS)(live.record)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dashgen.cli.terminal import RecordingFolder, bytes_progress, say
+from dashgen.guard.text import counted
 
 if TYPE_CHECKING:
     from dashgen.recordings.format import Recording, Series
@@ -29,7 +30,7 @@ def simulate(
     path = Path(scenario) if scenario.endswith((".yaml", ".yml")) else scenario_path(scenario)
     recording = make_recording(path, output, seed)
     span = f"{recording.start:%Y-%m-%d %H:%M} to {recording.end:%H:%M} UTC"
-    say(f"{output}: {span}, {len(recording.faults)} events")
+    say(f"{output}: {span}, {counted(len(recording.faults), 'event')}")
 
 
 def import_json(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,6 +43,12 @@ def site_of(config: Path | None) -> Site:
     from dashgen.config.site import load
 
     return load(config)
+
+
+def needs(module: str) -> None:
+    """Look for a module of an extra before anything is done. Raises ModuleNotFoundError, which exits.py words."""
+    if find_spec(module) is None:
+        raise ModuleNotFoundError(name=module)
 
 
 def utc(moment: datetime) -> datetime:

@@ -24,7 +24,8 @@ def keys() -> str:
     own = [(name, field) for name, field in Site.model_fields.items() if not _section(field)]
     sections = [(name, field) for name, field in Site.model_fields.items() if _section(field)]
     parts = ["## Keys of the file", table(HEAD, (_row(name, field) for name, field in own))]
-    for name, field in sections:
+    # What is said of each target stands on the page of the targets.
+    for name, field in (each for each in sections if each[0] != "targets"):
         parts += _described(name, _section(field))
     return "\n\n".join(parts)
 
@@ -34,6 +35,14 @@ def overrides() -> str:
     alert = [_row(name, field) for name, field in AlertOverride.model_fields.items() if not _section(field)]
     tier = [_row(f"TIER.{name}", field) for name, field in TierOverride.model_fields.items()]
     return table(HEAD, alert + tier)
+
+
+def section(path: str) -> str:
+    """The keys below a section that is named by its path, such as ``targets.mimir``; empty where there is none."""
+    model: type[BaseModel] | None = Site
+    for name in path.split("."):
+        model = _section(model.model_fields[name]) if model is not None and name in model.model_fields else None
+    return table(HEAD, _rows(path, model)) if model is not None else ""
 
 
 def _described(name: str, model: type[BaseModel] | None) -> Iterator[str]:

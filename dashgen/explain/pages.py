@@ -15,6 +15,7 @@ from dashgen.build.runbook import tiers
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config.companions import Companions
 from dashgen.config.site import Site
+from dashgen.explain.units import first_sentence, said
 from dashgen.model import Alert, Metric, Sensitivity, Signal
 
 HEADLINES = ("NcclJobDegraded", "NcclJobStalled", "NcclTransportDegraded", "NcclGpuLate", "NcclNvlinkDegraded")
@@ -36,11 +37,6 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     lines = [titles, *([cell.replace("|", "\\|") for cell in row] for row in rows)]
     written = [f"| {' | '.join(line)} |" for line in lines]
     return "\n".join([written[0], "|" + "---|" * len(titles), *written[1:]])
-
-
-def first_sentence(text: str) -> str:
-    """Up to the first full stop that ends a sentence."""
-    return re.split(r"(?<=[.?!])\s", text, maxsplit=1)[0]
 
 
 def headlines(site: Site) -> str:
@@ -110,7 +106,7 @@ def _signal(signal: Signal, site: Site) -> str:
         f"[`{each.name}`](alerts.md#{anchor(each.name)})" for each in catalogue.ALERTS if each.signal == signal.name
     ]
     labels = ", ".join(f"`{label}`" for label in build.fill(", ".join(signal.labels), site).split(", "))
-    facts = [f"Healthy: {signal.healthy}.", f"Unit: `{signal.unit}`. Labels: {labels}."]
+    facts = [f"Healthy: {signal.healthy}.", f"Unit: {said(signal.unit)}. Labels: {labels}."]
     facts += [f"Alerts: {', '.join(used)}."] * bool(used)
     facts += [f"Numbers: {signal.sources}"] * bool(signal.sources)
     expr = build.signal_expr(signal, site)
@@ -137,7 +133,7 @@ def _source(name: str, found: list[Metric], site: Site) -> Iterator[str]:
         yield f"### {metric.name}"
         yield metric.meaning
         facts = [
-            f"`{metric.kind}`, unit `{metric.unit}`; its key in `metrics:` is `{metric.key}`.",
+            f"A {metric.kind}, unit: {said(metric.unit)}. Its key in `metrics:` is `{metric.key}`.",
             f"Labels: {', '.join(f'`{label}`' for label in metric.labels) or 'none of its own'}.",
             f"Source: {metric.source}.",
             *([f"Variants: {metric.variants}"] if metric.variants else []),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from dashgen import build, catalogue, promql
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config.site import Site
+from dashgen.explain.units import first_sentence, said
 from dashgen.model import RecordingRule, Sensitivity
 
 Reads = Mapping[str, tuple[str, ...]]
@@ -94,7 +95,7 @@ def vocabulary(site: Site) -> dict[str, Known]:
     for metric in METRICS:
         found[site.metric(metric.key)] = Known(metric.unit, f"{metric.meaning.rstrip('.').split('. ')[0]}.")
     found |= {signal.name: Known(signal.unit, signal.question) for signal in catalogue.SIGNALS}
-    return found | {each.name: Known("", found[each.signal].words) for each in catalogue.ALERTS}
+    return found | {each.name: Known("", first_sentence(each.runbook.meaning)) for each in catalogue.ALERTS}
 
 
 def line(step: Step, known: Mapping[str, Known], *, units: bool = True) -> str:
@@ -102,7 +103,7 @@ def line(step: Step, known: Mapping[str, Known], *, units: bool = True) -> str:
     about = known.get(step.name, Known("", "not known to dashgen"))
     parts = ["  " * step.depth + step.name]
     if step.told:
-        parts += [f"[{about.unit}]"] * (units and bool(about.unit))
+        parts += [f"[{said(about.unit)}]"] * (units and bool(about.unit))
     if step.earlier:
         parts.append("(what an earlier evaluation recorded)")
     elif not step.told:

@@ -17,7 +17,7 @@ from typer.models import ArgumentInfo, OptionInfo
 
 from dashgen.explain.pages import table
 
-KINDS: Mapping[type, str] = {Path: "PATH", datetime: "TIME", int: "N", float: "SECONDS", str: "TEXT"}
+KINDS: Mapping[type, str] = {Path: "PATH", datetime: "TIME", int: "N", float: "N", str: "TEXT"}
 """What stands for a value of each type."""
 
 

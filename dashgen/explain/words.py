@@ -18,6 +18,7 @@ from dashgen.config.companions import Companions
 from dashgen.config.site import Site
 from dashgen.errors import UserError
 from dashgen.explain import tree as lineage
+from dashgen.explain.units import said
 from dashgen.model import Alert, Metric, Signal
 
 
@@ -50,7 +51,7 @@ def _signal(signal: Signal, site: Site) -> str:
     used = [alert.name for alert in catalogue.ALERTS if alert.signal == signal.name]
     return "\n".join(
         [
-            f"{signal.name}  [{signal.unit}]",
+            f"{signal.name}  [{said(signal.unit)}]",
             f"  {signal.question}",
             f"  Healthy: {signal.healthy}.",
             f"  Labels: {fill(', '.join(signal.labels), site)}. Group: {signal.group}.",
@@ -77,7 +78,7 @@ def _below(name: str, site: Site, title: str = "Made of:", indent: str = "  ") -
 
 def _metric(metric: Metric, name: str) -> str:
     lines = [
-        f"{name}  [{metric.unit}, {metric.kind}]",
+        f"{name}  [{said(metric.unit)}; {metric.kind}]",
         f"  {metric.meaning}",
         f"  Labels: {', '.join(metric.labels) or 'none'}.",
         f"  Source: {metric.source}.",

@@ -57,6 +57,11 @@ def _cut(text: str, longest: int) -> str:
     return text[:head] + _GAP + text[len(text) - (room - head) :]
 
 
+def counted(count: int, what: str, many: str = "") -> str:
+    """A number of things, with the word in singular or plural: ``1 file``, ``2 files``, ``0 copies``."""
+    return f"{count} {what if count == 1 else many or what + 's'}"
+
+
 def listed(names: Iterable[object], wrong: str = "", longest: int = 120) -> str:
     """Names one after the other; of many, the first ones and how many more there are.
 

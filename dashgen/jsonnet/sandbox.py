@@ -15,6 +15,8 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -31,6 +33,9 @@ OUTPUT_BYTES = 32 << 20
 SOURCE_BYTES = 4 << 20
 # Jsonnet's own limit; it needs a small part of the stack that a process has.
 STACK_FRAMES = 500
+
+# The same interface twice; the second one has wheels for ARM.
+IMPLEMENTATIONS = ("_jsonnet", "_gojsonnet")
 
 # What comes with dashgen is imported by these names, an overlay by its number.
 OWN = "dashgen:/"
@@ -53,6 +58,8 @@ def evaluate(program: str, own: Mapping[str, str], overlays: Sequence[Path]) -> 
     Raises UserError, naming file and line, when the overlays are wrong, and when they exceed a limit.
     """
     names = listed(map(_shown, overlays))
+    if not any(map(find_spec, IMPLEMENTATIONS)):
+        raise UserError(f"{names}: overlays need jsonnet; install it with: pip install 'dashgen[overlays]'")
     request = json.dumps({"program": program, "own": dict(own), "overlays": [str(path) for path in overlays]})
     # -P keeps a folder called dashgen in the current directory from being taken for this package.
     command = [sys.executable, "-P", "-m", "dashgen.jsonnet.sandbox"]
@@ -148,13 +155,9 @@ def _work() -> None:
 
 
 def _answer(program: str, imports: _Imports) -> dict[str, object]:
+    jsonnet = import_module(next(name for name in IMPLEMENTATIONS if find_spec(name)))
     try:
-        import _jsonnet
-    except ImportError:
-        # The same interface; the one that has wheels for ARM.
-        import _gojsonnet as _jsonnet
-    try:
-        value = _jsonnet.evaluate_snippet("dashgen", program, import_callback=imports, max_stack=STACK_FRAMES)
+        value = jsonnet.evaluate_snippet("dashgen", program, import_callback=imports, max_stack=STACK_FRAMES)
     except RuntimeError as error:
         return {"error": str(error)}
     if len(value) > OUTPUT_BYTES:

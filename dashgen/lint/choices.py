@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from dashgen.grafana.parsed import (
@@ -56,10 +57,12 @@ def variable_unused(board: Board) -> Iterator[Hit]:
     """Every variable does something when it is changed."""
     panels = [*objects(board.json.get("panels")), *(panel.json for panel in board.panels)]
     repeats = {str(panel.get("repeat")) for panel in panels}
-    for variable in board.variables:
-        others = [each for each in board.variables if each is not variable]
-        used = references({**board.json, "templating": {"list": others}}) | repeats
-        if variable.get("type") != "adhoc" and str(variable.get("name")) not in used:
+    used = references({**board.json, "templating": None}) | repeats
+    each_uses = [references(variable) for variable in board.variables]
+    users = Counter(name for names in each_uses for name in names)
+    for variable, itself in zip(board.variables, each_uses, strict=True):
+        name = str(variable.get("name"))
+        if variable.get("type") != "adhoc" and name not in used and users[name] <= (name in itself):
             yield variable_place(variable), "use the variable in a query, or remove it"
 
 

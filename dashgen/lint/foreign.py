@@ -15,6 +15,7 @@ from dashgen.guard.text import line
 MOST_OBJECTS = 100_000
 """Objects and lists; dashgen's own largest dashboard has fewer than a thousand."""
 
+MOST_PANELS = 2_000
 MOST_VARIABLES = 200
 MOST_WORK = 50_000_000
 """Sum of the cubes of what queries nest, with which the time to look at them grows: 30 of the deepest there may be."""
@@ -45,7 +46,7 @@ def _too_much(board: dict[str, Any]) -> str:
     variables = templating.get("list") if isinstance(templating, dict) else None
     if isinstance(variables, list) and len(variables) > MOST_VARIABLES:
         return f"more than {MOST_VARIABLES} variables"
-    count = work = 0
+    count = panels = work = 0
     left: list[Any] = [board]
     while left:
         each = left.pop()
@@ -55,6 +56,9 @@ def _too_much(board: dict[str, Any]) -> str:
         for key, value in each.items() if isinstance(each, dict) else enumerate(each):
             if isinstance(value, dict | list):
                 left.append(value)
+                panels += len(value) if key == "panels" else 0
             elif key == "expr" and isinstance(value, str):
                 work += promql.depth(value) ** 3
+    if panels > MOST_PANELS:
+        return f"more than {MOST_PANELS} panels"
     return "its queries nest too deep, all taken together" if work > MOST_WORK else ""

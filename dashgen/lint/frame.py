@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from itertools import combinations
 
 from dashgen.grafana import schema as modernise
 from dashgen.grafana.parsed import Board, Json, PanelView, mapping, objects, source_name, variable_place, variable_query
 from dashgen.lint import Hit
+
+Area = tuple[int, int, int, int]
+"""Left, top, right and bottom on the grid."""
 
 _UID = re.compile(r"[a-zA-Z0-9_-]*")
 _OLD_TYPES = frozenset({"graph", "singlestat", "table-old", "grafana-piechart-panel", "grafana-worldmap-panel"})
@@ -106,12 +108,17 @@ def overlapping_grid(board: Board) -> Iterator[Hit]:
         for name, (left, _, right, _) in placed:
             if left < 0 or right > modernise.GRID_COLUMNS:
                 yield name, f"place the panel within the {modernise.GRID_COLUMNS} columns"
-        for (name, one), (other, two) in combinations(placed, 2):
-            if one[0] < two[2] and two[0] < one[2] and one[1] < two[3] and two[1] < one[3]:
+        for number, (name, one) in enumerate(placed):
+            covered = (other for other, two in placed[number + 1 :] if _meet(one, two))
+            if other := next(covered, None):
                 yield name, f"move the panel, it covers {other}"
 
 
-def _area(panel: Json) -> tuple[int, int, int, int]:
+def _meet(one: Area, two: Area) -> bool:
+    return one[0] < two[2] and two[0] < one[2] and one[1] < two[3] and two[1] < one[3]
+
+
+def _area(panel: Json) -> Area:
     position = mapping(panel["gridPos"])
     x, y, w, h = (each if isinstance(each := position.get(key), int) else 0 for key in "xywh")
     return x, y, x + w, y + h

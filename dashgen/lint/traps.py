@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from dashgen import promql
 from dashgen.grafana.parsed import Board, PanelView, mapping, objects
+from dashgen.guard.text import counted
 from dashgen.lint import Hit
 
 _SINGLE = frozenset({"stat", "gauge", "bargauge", "singlestat"})
@@ -64,7 +65,7 @@ def widened_rate(board: Board) -> Iterator[Hit]:
         for query in panel.queries:
             least = _seconds(str(query.target.get("interval") or panel.json.get("interval") or ""))
             if least > WIDEST and "$__rate_interval" in query.expr:
-                yield query.where, f"remove the interval, or the rate goes over {4 * least // 60} minutes"
+                yield query.where, f"remove the interval, or the rate goes over {counted(4 * least // 60, 'minute')}"
 
 
 def unjoined_table(board: Board) -> Iterator[Hit]:

@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 from dashgen import durations
 from dashgen.findings import Finding
 from dashgen.guard.files import parse_documents, parse_json
+from dashgen.guard.text import counted
 from dashgen.output.writer import Change
 
 Json = Mapping[str, Any]
@@ -151,7 +152,7 @@ def _alerts(before: Mapping[tuple[str, str], Json], after: Mapping[tuple[str, st
     order = get_args(Verdict)
     for (verdict, where), found in sorted(names.items(), key=lambda item: order.index(item[0][0])):
         place = f" in {_listed(where)}" if any(where) else ""
-        yield f"{_counted(len(found), 'alert')} {verdict}{place} ({_few(found)})"
+        yield f"{counted(len(found), 'alert')} {verdict}{place} ({_few(found)})"
 
 
 def _rank(tier: str) -> int:
@@ -214,7 +215,7 @@ def _things(what: str, before: Mapping[str, Json], after: Mapping[str, Json], ch
         "removed": [name for name in before if name not in after],
         "changed": [name for name in after if changed and name in before and before[name] != after[name]],
     }
-    yield from (f"{_counted(len(names), what)} {kind} ({_few(names)})" for kind, names in kinds.items() if names)
+    yield from (f"{counted(len(names), what)} {kind} ({_few(names)})" for kind, names in kinds.items() if names)
 
 
 def _panels(before: _Contents, after: _Contents) -> Iterator[str]:
@@ -231,11 +232,7 @@ def _files(what: str, changes: list[Change]) -> Iterator[str]:
     for kind in ("added", "removed", "changed"):
         names = [change.path.rsplit("/", 1)[-1] for change in changes if change.kind == kind]
         if names:
-            yield f"{_counted(len(names), what)} {kind} ({_few(names)})"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'s' if count != 1 else ''}"
+            yield f"{counted(len(names), what)} {kind} ({_few(names)})"
 
 
 def _listed(words: Iterable[str]) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dashgen.errors import UserError
-from dashgen.guard.text import line
+from dashgen.guard.text import counted, line
 from dashgen.output import staging
 from dashgen.recordings.format import (
     MOST_SAMPLES,
@@ -70,7 +70,7 @@ class ImportReport:
 
     def lines(self) -> list[str]:
         """The report for a person, one fact a line, most frequent reasons first."""
-        text = [f"{self.files} files, {self.records} records, {self.used} used"]
+        text = [f"{counted(self.files, 'file')}, {counted(self.records, 'record')}, {self.used} used"]
         text += [f"skipped {count}: {reason}" for reason, count in self.skipped.most_common()]
         text += [f"left out {count}: {reason}" for reason, count in self.filtered.most_common()]
         return text + self.notes

@@ -28,6 +28,7 @@ from typing import Any, BinaryIO
 
 from dashgen.errors import UserError
 from dashgen.guard.files import opened
+from dashgen.guard.text import counted
 from dashgen.recordings.format import EARLIEST, LATEST, Recording, Series
 from dashgen.recordings.importing import SCRAPE_INTERVAL, Damaged, ImportReport, Progress, TooMuch, imported, printable
 from dashgen.recordings.inspector import (
@@ -130,8 +131,9 @@ def _recording(
         report.notes.append("a process drove several GPUs: which is which is certain only in communicators of them all")
     nodes = {process.node for process in found}
     jobs = ", ".join(sorted({process.job for process in found}))
+    where = f"{counted(len(found), 'process', 'processes')} on {counted(len(nodes), 'node')}"
     story = (
-        f"Imported from the JSON dumps of {len(found)} processes on {len(nodes)} nodes, job {jobs}, averaged as "
+        f"Imported from the JSON dumps of {where}, job {jobs}, averaged as "
         f"Inspector's Prometheus mode would have done every {dump_interval:g} s."
     )
     return imported(scrapes, story, f"dashgen import json {path}")

@@ -25,6 +25,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dashgen.errors import UserError
 from dashgen.guard.files import opened
+from dashgen.guard.text import counted
 from dashgen.recordings.format import EARLIEST, LATEST, Labels, Recording, Series
 from dashgen.recordings.importing import (
     JOB,
@@ -276,7 +277,8 @@ def _recording(
             scrapes.add(name, labels, held, values)
         scrapes.add(MTIME, mtime_labels(history.node, key[1]), held, np.array(history.mtimes))
     nodes = {history.node for history in histories.values() if history.columns}
-    story = f"Imported from {report.files} copies of {len(histories)} Inspector textfiles of {len(nodes)} nodes."
+    copies, files = counted(report.files, "copy", "copies"), counted(len(histories), "Inspector textfile")
+    story = f"Imported from {copies} of {files} of {counted(len(nodes), 'node')}."
     return imported(scrapes, story, f"dashgen import textfile {path}")
 
 

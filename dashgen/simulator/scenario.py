@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -26,8 +27,17 @@ LIBRARY = Path(__file__).parent / "scenarios"
 TRANSFER_NOISE = 0.025
 """Sigma of the log of a transfer's time; ByteDance-Seed/StragglerAnalysis traces show 0.6 to 4.3 % step to step."""
 
-MOST_WORK = 4_000_000
-"""Steps of GPUs, or dumps where these are more; each takes some 700 bytes while it is simulated."""
+MOST_WORK = 400_000
+"""Of a scenario file: steps of GPUs, or dumps or scrapes where these are more. Each takes some 700 bytes while it is
+simulated; two hours of 256 GPUs with a step of five seconds are 370,000."""
+
+MOST_OPERATIONS = 64
+"""Kinds of operations that a job does besides its preset's."""
+
+MOST_SAMPLES = 3_000_000
+"""Of a scenario file; they are made and written in ten seconds."""
+
+_OF_A_PRESET, _OF_COMPANIONS = 5, 10  # usual operations, and usual series for each GPU
 
 Group = Literal["tp", "cp", "dp", "pp", "embedding", "world"]
 """Which ranks form a communicator: those that differ in this dimension alone, or all."""
@@ -66,9 +76,9 @@ class Job(_Strict):
 
     id: str = Field(min_length=1, max_length=200)
     preset: Literal["fsdp", "cp-fsdp", "tp-fsdp", "tp-dp", "tp-pp-dp"]
-    nodes: int = Field(gt=0, le=100_000)
+    nodes: int = Field(gt=0, le=10_000)
     gpus_per_node: int = Field(8, gt=0, le=16)
-    first_node: int = Field(1, ge=1, le=100_000)
+    first_node: int = Field(1, ge=1, le=10_000)
     tp: int = Field(1, ge=1)
     cp: int = Field(1, ge=1)
     pp: int = Field(1, ge=1)
@@ -102,7 +112,9 @@ class Job(_Strict):
     nvlink_gbs: float = Field(476.0, gt=0, description="bus bandwidth in a domain, GB/s (NVIDIA/nccl-tests#290)")
     biased: float = Field(0.03, ge=0, le=1, description="part of the GPUs with a large position bias")
     comm_names: dict[Group, str] = Field(default_factory=dict, description="communicator names, 'unknown' when unset")
-    traffic: tuple[Traffic, ...] = Field((), description="operations besides those of the preset")
+    traffic: tuple[Traffic, ...] = Field(
+        (), max_length=MOST_OPERATIONS, description="operations besides those of the preset"
+    )
     only: bool = Field(False, description="leave out the preset's operations")
     poisoned: bool = Field(False, description="also sends bytes, which Inspector counts as about 2^64 bytes")
     one_visible_gpu: bool = Field(False, description="every process sees one GPU and calls it GPU0")
@@ -419,14 +431,14 @@ class Scenario(_Strict):
     torn: float = Field(0.0002, ge=0, le=1)
     empty: float = Field(0.0002, ge=0, le=1)
     missed: float = Field(0.0, ge=0, le=1)
-    jobs: tuple[Job, ...] = Field(min_length=1)
-    events: tuple[Event, ...] = ()
+    jobs: tuple[Job, ...] = Field(min_length=1, max_length=200)
+    events: tuple[Event, ...] = Field((), max_length=1000)
     faults: tuple[Fault, ...] = ()
     site: dict[str, Any] = Field(default_factory=dict)
     boards: tuple[str, ...] = ()
     expect: dict[Sensitivity, tuple[Expected, ...]] = Field(default_factory=dict)
 
-    @property
+    @cached_property
     def nodes(self) -> tuple[str, ...]:
         """The names of all nodes."""
         last = max(job.first_node + job.nodes - 1 for job in self.jobs)
@@ -438,16 +450,31 @@ class Scenario(_Strict):
         """GPUs in every node."""
         return max(job.gpus_per_node for job in self.jobs)
 
+    @property
+    def work(self) -> float:
+        """Steps, dumps or scrapes of GPUs, of which there are most, in all jobs together."""
+        steps = sum(
+            job.nodes * job.gpus_per_node * self.lasts / max(min(job.step, self.dump_interval), 0.001)
+            for job in self.jobs
+        )
+        return max(steps, self._scrapes)
+
+    @property
+    def samples(self) -> float:
+        """About as many samples as its recording has: two for an operation of a GPU, and those of its companions."""
+        operations = max(len(job.traffic) for job in self.jobs) + _OF_A_PRESET
+        return self._scrapes * (2 * operations + _OF_COMPANIONS)
+
+    @property
+    def _scrapes(self) -> float:
+        return len(self.nodes) * self.gpus_per_node * self.lasts / self.scrape_interval
+
     @model_validator(mode="after")
     def _consistent(self) -> Scenario:
         if self.start.astimezone(UTC).timestamp() % self.scrape_interval:
             raise ValueError("start is not a multiple of scrape_interval since the epoch")
         if not 0 < self.lasts <= MOST_SCRAPES * self.scrape_interval:
             raise ValueError(f"lasts is nothing, or more than {MOST_SCRAPES} scrapes")
-        for job in self.jobs:
-            work = job.nodes * job.gpus_per_node * self.lasts / max(min(job.step, self.dump_interval), 0.001)
-            if work > MOST_WORK:
-                raise ValueError(f"jobs: {line(job.id, 60)}: more than {MOST_WORK} steps of GPUs; simulate less of it")
         ids = {job.id for job in self.jobs}
         for place, event in enumerate(self.events):
             where = f"events.{place} ({event.kind})"
@@ -480,7 +507,15 @@ def load_scenario(path: Path) -> Scenario:
     if not isinstance(data, dict):
         raise UserError(f"{path}: a scenario is a mapping, for example one that starts with 'story:'")
     known = "dashgen/simulator/scenario.py tells the keys"
-    return checked(Scenario, {"name": line(path.stem, 60), **data}, str(path), known)
+    scenario = checked(Scenario, {"name": line(path.stem, 60), **data}, str(path), known)
+    # Of a file that anybody may have written; who draws scenarios in code knows what they cost.
+    if scenario.work > MOST_WORK:
+        raise UserError(
+            f"{path}: jobs: more than {MOST_WORK} steps or scrapes of GPUs; shorten lasts, or take fewer nodes"
+        )
+    if scenario.samples > MOST_SAMPLES:
+        raise UserError(f"{path}: jobs: more than {MOST_SAMPLES} samples; shorten lasts, or take fewer nodes")
+    return scenario
 
 
 def scenario_names() -> tuple[str, ...]:

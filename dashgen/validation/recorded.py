@@ -18,6 +18,7 @@ from dashgen.engine import scheduled as engine
 from dashgen.engine.prometheus import ExpressionError, check_rules, evaluate
 from dashgen.engine.workers import pool
 from dashgen.errors import UserError
+from dashgen.guard.text import counted
 from dashgen.recordings.format import Recording, Series, read_samples, read_story
 from dashgen.validation.judge import SIGNALS, Case, Job, Verdict, verdict
 from dashgen.validation.packs import Packs, apart
@@ -121,7 +122,8 @@ def judge_one(recording: tuple[str, Path, config.Site], packs: Packs, using: Eng
         alerts = outcome.alerts
         ghosts = left(outcome, here, site.labels)
         seconds = sum(rule.seconds for rule in outcome.rules)
-        errors = [f"{one.rule}: fails {one.failures} times: {one.message}" for one in outcome.rules if one.failures]
+        failed = (one for one in outcome.rules if one.failures)
+        errors = [f"{one.rule}: fails {counted(one.failures, 'time')}: {one.message}" for one in failed]
     found_out = verdict(case, alerts, packs.names, packs.unnamed)
     return Judged(
         world=world,

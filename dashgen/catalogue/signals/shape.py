@@ -79,7 +79,7 @@ max by (<job>) (
   / on (<job>, nranks)
   min_over_time(job:nccl_domains:max[6h])
 ) > <threshold>""",
-        limit="more than <threshold> times as many NVLink domains as before",
+        limit="NVLink domains of a communicator multiplied by more than <threshold>",
         summary="Job {{ $labels.<job_label> }}: communicators that fitted into fewer NVLink domains are split.",
         description="Communicators of job {{ $labels.<job_label> }} stretch over {{ $value | humanize }} times as many NVLink "
         "domains as communicators of the same size did before: what went over <fabric> now goes over the network. Look "
@@ -120,9 +120,9 @@ max by (<job>) (
         expr="job:nccl_algorithm_changed:count > <threshold>",
         limit="more than <threshold> kinds of collectives switched",
         summary="Job {{ $labels.<job_label> }}: {{ $labels.collective }} has switched to {{ $labels.algo_proto }}.",
-        description="{{ $labels.collective }} of job {{ $labels.<job_label> }} now uses {{ $labels.algo_proto }} for {{ $value }} "
-        "combination(s) of size and ranks that used another algorithm before. The two cannot be compared, so there is no verdict "
-        "about slow transport for a while. Look first at the algorithm and protocol mix on the job board.",
+        description="{{ $labels.collective }} of job {{ $labels.<job_label> }} now uses {{ $labels.algo_proto }} where it used "
+        "another algorithm before. Combinations of size and ranks that have changed: {{ $value }}. Old and new bandwidth cannot be "
+        "compared, so there is no verdict about slow transport for a while. Look first at the algorithm and protocol mix on the job board.",
         tiers={
             Sensitivity.MEDIUM: Tier(threshold=0, dumps=3, severity=Severity.INFO),
             Sensitivity.HIGH: Tier(threshold=0, dumps=1, severity=Severity.INFO),

@@ -142,7 +142,7 @@ ALERTS = (
             meaning="node_exporter cannot parse a textfile, and drops the whole file.",
             look_first=("The node_exporter log names the file and the line.",),
             tell_apart=(
-                "A quote, backslash or newline in a communicator's name breaks the whole file.",
+                "A quote, a backslash, a line feed or bytes that are not UTF-8 in a communicator's name break the whole file.",
                 "No read permission, a dangling link, or a file with timestamps do so as well.",
             ),
             act=("Correct the communicator's name or the file's rights; Inspector itself writes files of mode 0777.",),
@@ -155,9 +155,9 @@ ALERTS = (
         expr="node:nccl_gpus_hidden:count > <threshold>",
         limit="more than <threshold> GPUs hidden",
         summary="GPUs of {{ $labels.<node_label> }} share a label and hide each other.",
-        description="{{ $value }} more GPUs write metric files on {{ $labels.<node_label> }} than appear under a name of their own: "
-        "processes that see one GPU each all call it GPU0, and node_exporter silently keeps one of them. Rank verdicts about "
-        "job {{ $labels.<job_label> }} are blind there.",
+        description="GPUs of {{ $labels.<node_label> }} that write metric files and do not appear under a name of their own: {{ $value }}. "
+        "Processes that see one GPU each all call it GPU0, and node_exporter silently keeps one of them. Verdicts about "
+        "single GPUs of job {{ $labels.<job_label> }} are blind there.",
         tiers={
             Sensitivity.MEDIUM: Tier(threshold=0, dumps=10, severity=Severity.WARNING),
             Sensitivity.HIGH: Tier(threshold=0, dumps=6, severity=Severity.WARNING),
@@ -186,7 +186,10 @@ ALERTS = (
         runbook=Runbook(
             meaning="Two series with equal labels reach node_exporter; it keeps the first and drops the others.",
             look_first=("The node_exporter log names the series.",),
-            act=("See NcclGpusHidden; files of other writers that declare a TYPE for nccl names do the same.",),
+            act=(
+                "See NcclGpusHidden; files of other writers that declare a TYPE for nccl names do the same.",
+                "A clock that stepped back makes Inspector append to its file: the older half counts until the next dump. Let chrony slew clocks instead of stepping them.",
+            ),
         ),
     ),
     Alert(
@@ -197,7 +200,7 @@ ALERTS = (
         limit="a node of a running job has no series any more",
         summary="{{ $labels.<node_label> }} has gone dark while job {{ $labels.<job_label> }} runs on.",
         description="No series of job {{ $labels.<job_label> }} comes from {{ $labels.<node_label> }} any more although the job reports "
-        "from other nodes. The exporter is gone or cannot be reached: we are blind there, the job may be fine.",
+        "from other nodes. The exporter is gone or cannot be reached. Nothing is known of the node, and the job may be fine.",
         tiers={
             Sensitivity.MEDIUM: Tier(threshold=1, dumps=4, severity=Severity.WARNING),
             Sensitivity.HIGH: Tier(threshold=1, dumps=3, severity=Severity.WARNING),
@@ -238,8 +241,8 @@ ALERTS = (
         expr="job:nccl_garbage:count > <threshold>",
         limit="more than <threshold> series with impossible sizes",
         summary="Job {{ $labels.<job_label> }} exposes impossible message sizes.",
-        description="{{ $value }} series of job {{ $labels.<job_label> }} have a size of 0B or of millions of TB: collectives over bytes, "
-        "whose type NCCL does not name to the plugin. Every rule ignores them; this is for your information.",
+        description="Series of job {{ $labels.<job_label> }} with a size of 0B or of millions of TB: {{ $value }}. They are collectives "
+        "over bytes, whose type NCCL does not name to the plugin. Every rule ignores them, so nothing is wrong with the verdicts.",
         tiers={Sensitivity.HIGH: Tier(threshold=0, dumps=10, severity=Severity.INFO)},
         sources="NVIDIA/nccl v2.30.7-1: ncclUint8 has no name, the byte count wraps to about 2^64.",
         dashboard="telemetry",

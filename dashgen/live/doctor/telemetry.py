@@ -10,6 +10,7 @@ import numpy as np
 
 from dashgen import durations
 from dashgen.catalogue.metrics import COLLECTIVE_LABELS
+from dashgen.guard.text import counted
 from dashgen.live.client.api import Samples
 from dashgen.live.doctor.probe import Diagnosis, Probe
 from dashgen.live.recorder.selection import one_of
@@ -113,9 +114,8 @@ def unknown_jobs(probe: Probe) -> Iterator[Diagnosis]:
     rows = probe.labels('group by (<node>) (<busbw>{<job_label>=~"unknown|", <selector>})')
     nodes = {one.get(probe.site.labels.node, "") for one in rows}
     if rows:
-        yield Diagnosis(
-            probe.site.labels.job, f"jobs without an id on {len(nodes)} nodes ({named(nodes)}): no verdict on them"
-        )
+        where = f"{counted(len(nodes), 'node')} ({named(nodes)})"
+        yield Diagnosis(probe.site.labels.job, f"jobs without an id on {where}: no verdict on them")
 
 
 def collisions(probe: Probe) -> Iterator[Diagnosis]:
@@ -132,7 +132,7 @@ sum by (<target>) (rate(<gathering_errors>{cause="gathering"}[10m])) > 0"""
     )
     targets = {one.get(probe.site.labels.instance, "") for one in rows}
     if rows:
-        said = f"{len(targets)} targets ({named(targets)}) drop series: several GPUs have the same name there"
+        said = f"{counted(len(targets), 'target')} ({named(targets)}) with dropped series: GPUs share a name there"
         yield Diagnosis(probe.site.labels.gpu, said)
 
 
@@ -235,7 +235,7 @@ def clock_skew(probe: Probe) -> Iterator[Diagnosis]:
     targets = {dict(one.labels).get(probe.site.labels.instance, "") for one in rows}
     if rows:
         worst = max(float(one.values[0]) for one in rows)
-        said = f"{len(targets)} targets ({named(targets)}) write files in the future, up to {worst:.0f} s"
+        said = f"{counted(len(targets), 'target')} ({named(targets)}) with files of the future, up to {worst:.0f} s"
         yield Diagnosis("clock", said)
 
 
@@ -254,7 +254,7 @@ count by (<job>) (count by (<job>, <node>, <gpu>) (<busbw>{{<known>, <selector>}
     jobs = {dict(one.labels).get(probe.site.labels.job, "") for one in rows}
     if rows:
         worst = max(float(one.values[0]) for one in rows)
-        said = f"up to {worst:.0f} series a GPU in {len(jobs)} jobs ({named(jobs)})"
+        said = f"up to {worst:.0f} series a GPU in {counted(len(jobs), 'job')} ({named(jobs)})"
         yield Diagnosis("cardinality_budget", f"{said}; the budget is {probe.site.cardinality_budget}")
 
 

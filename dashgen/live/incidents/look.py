@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dashgen.config.site import Site
 from dashgen.errors import UserError
+from dashgen.guard.text import counted
 from dashgen.live.client.api import Prometheus
 from dashgen.live.incidents.history import WARM_UP, Asked, Played, fetched, played
 from dashgen.live.incidents.windows import VERDICT, Incident, incidents
@@ -40,10 +41,8 @@ class Found:
         if self.replayed:
             found.append(f"{', '.join(self.replayed)}: no verdict recorded; the rules were replayed on the raw series")
         if self.left_out:
-            count = len(self.left_out)
-            found.append(
-                f"{count} more jobs have no verdict recorded; name them with --job to replay the rules on them"
-            )
+            more = counted(len(self.left_out), "more job has", "more jobs have")
+            found.append(f"{more} no verdict recorded; name them with --job to replay the rules on them")
         return tuple(found)
 
 

@@ -17,7 +17,7 @@ from rich.text import Text
 from dashgen.catalogue import SIGNAL_BY_NAME
 from dashgen.config.site import Site
 from dashgen.grafana.units import written
-from dashgen.guard.text import visible
+from dashgen.guard.text import counted, visible
 from dashgen.live.incidents.windows import Evidence, Incident
 
 COLUMNS = (
@@ -112,7 +112,7 @@ def summary(found: Sequence[Incident]) -> str:
         return "no incidents"
     unknown = sum(one.gpu_hours is None for one in found)
     more = f" ({unknown} without throughput evidence not counted)" if unknown else ""
-    return f"{len(found)} incident{'s' if len(found) > 1 else ''}, {lost(found):.1f} GPU hours lost{more}"
+    return f"{counted(len(found), 'incident')}, {lost(found):.1f} GPU hours lost{more}"
 
 
 def name(one: Incident) -> str:

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measured fleets -> dashgen/cost/measured.json, the coefficients of ``dashgen cost``.
+
+Run: PYTHONPATH=.:tests:tests/benchmarks python tests/engines/fit.py COST.json BILL.json...
+     (a report of tests/benchmarks/cost.py, and one of tests/engines/bill.py for each size)
+
+What the rules take together comes from the bills; the part of each rule in it from the other report. What a rule
+records is counted on small fleets besides, of small and of large jobs: they tell what goes with GPUs,
+and what with jobs.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import cost
+import numpy as np
+
+import dashgen.cost
+from dashgen import build
+from dashgen.config.site import Site
+from dashgen.cost.forecast import exponent, forecast, usual
+from dashgen.cost.measured import measured
+from dashgen.cost.table import amount
+
+SHAPES = ((64, 1), (64, 4), (256, 1), (256, 2))  # GPUs of a job, jobs
+
+
+def line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The straight line that misses each point by the least part of it; neither number of it is negative."""
+    x, y = np.array(points, float).T
+    rows = np.stack([1 / y, x / y], axis=1)
+    first, slope = np.linalg.lstsq(rows, np.ones(len(y)), rcond=None)[0]
+    if first < 0:
+        first, slope = 0.0, (x / y).sum() / ((x / y) ** 2).sum()
+    elif slope < 0:
+        first, slope = (1 / y).sum() / (1 / y**2).sum(), 0.0
+    return float(first), float(slope)
+
+
+def recorded() -> dict[str, tuple[float, float]]:
+    """Series a GPU and a job of every rule."""
+    site = Site()
+    rules = [rule.record for group in build.recording(site) for rule in group.rules]  # type: ignore[union-attr]
+    counts: dict[str, list[int]] = {name: [] for name in rules}
+    for gpus, jobs in SHAPES:
+        cost.GPUS = gpus
+        fleet = cost.fleet(jobs)
+        begin, end = min(one.times[0] for one in fleet), max(one.times[-1] for one in fleet)
+        made = Counter(
+            one.name for one in cost.last_recorded(fleet, build.recording(site), begin, end, site.dump_interval)
+        )
+        for name in rules:
+            counts[name].append(made[name])
+    sizes = np.array([(gpus * jobs, jobs) for gpus, jobs in SHAPES], float)
+    found = {}
+    for name, counted in counts.items():
+        gpu, job = np.linalg.lstsq(sizes, np.array(counted, float), rcond=None)[0]
+        found[name] = (max(0.0, round(float(gpu), 5)), max(0.0, round(float(job), 3)))
+    return found
+
+
+def main() -> None:
+    costs, *bills = [json.loads(Path(path).read_text()) for path in sys.argv[1:]]
+    bills.sort(key=lambda bill: bill["gpus"])
+    sizes = [
+        {
+            "gpus": bill["gpus"],
+            "jobs": bill["jobs"],
+            "nccl_series": bill["raw"]["nccl"],
+            "companion_series": bill["raw"]["companions"],
+            "recorded_series": sum(bill["recorded"].values()),
+            "rule_seconds": round(bill["rule_seconds"], 3),
+            "read_seconds": round(bill["read_seconds"], 3),
+            "memory": round(bill["memory"]),
+            "memory_with_rules": round(bill["memory_with_rules"]),
+        }
+        for bill in bills
+    ]
+    largest = sizes[-1]
+    heaps = [(bill["series"], bill["memory"]) for bill in bills]
+    weights = {rule["name"]: rule["seconds"] * rule["share"] for rule in costs["rules"]}
+    data = {
+        "disk": round(float(np.mean([bill["disk"] for bill in bills])), 3),
+        "nccl": largest["nccl_series"] / largest["gpus"],
+        "companions": round(largest["companion_series"] / largest["gpus"], 3),
+        "memory": _rounded(line(heaps)),
+        "working": _rounded(line([(each["gpus"], each["memory_with_rules"]) for each in sizes])),
+        "read": _rounded(line([(each["gpus"], each["read_seconds"]) for each in sizes])),
+        "rules": _rounded(line([(each["gpus"], each["rule_seconds"]) for each in sizes])),
+        "shares": {name: float(f"{weight / sum(weights.values()):.3g}") for name, weight in weights.items()},
+        "recorded": recorded(),
+        "sizes": sizes,
+    }
+    path = Path(dashgen.cost.__file__).with_name("measured.json")
+    path.write_text(json.dumps(data, indent=1) + "\n")
+    measured.cache_clear()
+    page = path.parents[1] / "docs" / "cost.md"
+    page.write_text(page_with(page.read_text()))
+    print(path, page)
+
+
+def page_with(text: str) -> str:
+    """The page about cost with the tables of the figures that dashgen ships, each between its marks."""
+    for name, rows in {"measured": sizes_table(), "plan": plan_table()}.items():
+        begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+        head, rest = text.split(begin)
+        text = head + begin + "\n".join(rows) + "\n" + end + rest.split(end)[1]
+    return text
+
+
+def sizes_table() -> list[str]:
+    """What was measured, and how far a forecast is from it."""
+    heads = "GPUs | raw series | recorded | rules, core s a dump | reads | memory without, with | forecast / measured"
+    rows = [f"| {heads} |", "|---|---|---|---|---|---|---|"]
+    for size in measured().sizes:
+        bill = forecast(usual(size.gpus, size.jobs), Site())
+        raw = size.nccl_series + size.companion_series
+        pairs = (
+            (bill.recorded_series, size.recorded_series),
+            (bill.rule_seconds, size.rule_seconds),
+            (bill.memory_bytes, size.memory_with_rules),
+        )
+        off = ", ".join(f"{(expected or 0) / found:.2f}" for expected, found in pairs)
+        memory = f"{amount(size.memory, 'B')}, {amount(size.memory_with_rules, 'B')}"
+        reads = size.rule_seconds / size.read_seconds
+        rows.append(
+            f"| {size.gpus:,} | {raw:,} | {size.recorded_series:,} ({size.recorded_series / size.nccl_series:.1%}) "
+            f"| {size.rule_seconds:.2f} | {reads:.1f} | {memory} | {off} |"
+        )
+    rows.append("| exponent | | " + " | ".join(f"{each:.2f}" for each in exponents()) + " | |")
+    return rows
+
+
+def exponents() -> list[float]:
+    """How recorded series, rule seconds, reads and memory grow with the fleet."""
+    sizes = measured().sizes
+    figures = (
+        lambda size: size.recorded_series,
+        lambda size: size.rule_seconds,
+        lambda size: size.rule_seconds / size.read_seconds,
+        lambda size: size.memory_with_rules,
+    )
+    return [exponent((size.gpus, figure(size)) for size in sizes) for figure in figures]
+
+
+def plan_table() -> list[str]:
+    """The bill of a large fleet, in one server and in several."""
+    rows = ["| fleet | raw series | recorded | samples a second | rules, core s a dump | memory | disk, 15 days |"]
+    rows.append("|---|---|---|---|---|---|---|")
+    for gpus, jobs, words in ((100_000, 100, "100,000 GPUs in one server"), (12_500, 13, "an eighth of them")):
+        bill = forecast(usual(gpus, jobs), Site())
+        figures = (
+            amount(bill.raw_series, ""),
+            amount(bill.recorded_series, ""),
+            amount(bill.samples_per_second, ""),
+            f"{bill.rule_seconds:.1f}",
+            amount(bill.memory_bytes, "B"),
+            amount(bill.disk_bytes, "B"),
+        )
+        rows.append(f"| {words} | " + " | ".join(figures) + " |")
+    return rows
+
+
+def _rounded(found: tuple[float, float]) -> list[float]:
+    return [float(f"{each:.4g}") for each in found]
+
+
+if __name__ == "__main__":
+    main()
