@@ -7,6 +7,7 @@ import gzip
 import json
 import math
 import ssl
+import traceback
 from itertools import count
 from pathlib import Path
 
