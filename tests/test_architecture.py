@@ -104,14 +104,6 @@ LONG_MODULES = {
     "validation.judge",
 }
 LONG_FUNCTIONS = {
-    "catalogue.boards.fabric.board",
-    "catalogue.boards.fleet._now",
-    "catalogue.boards.fleet.board",
-    "catalogue.boards.job._verdict",
-    "catalogue.boards.outliers.board",
-    "catalogue.boards.p2p.board",
-    "catalogue.boards.telemetry._now",
-    "catalogue.boards.telemetry.board",
     "simulator.lifecycle.live",
 }
 
