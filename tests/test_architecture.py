@@ -86,7 +86,7 @@ def test_only_one_client_asks_servers_of_others() -> None:
         }
         if imported & {"urllib.request", "urllib3", "http.client", "socket"}:
             # The engine asks the programs that it starts itself.
-            ours = ("engine.prometheus", "engine.services")
+            ours = ("engine.prometheus", "engine.queries", "engine.services")
             assert module in ("live.client.http", "live.client.connections", *ours), module
 
 
@@ -97,7 +97,6 @@ LONG_MODULES = {
     "catalogue.metrics",
     "catalogue.signals.fabric",
     "catalogue.signals.verdict",
-    "engine.prometheus",
     "simulator.physics",
     "simulator.scenario",
     "simulator.scrape",
