@@ -6,12 +6,15 @@ Between ``<!-- name -->`` and ``<!-- /name -->`` stands what is derived; the res
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 from dashgen.cli.main import app
 from dashgen.config.site import Site
 from dashgen.explain import keys, pages, shipping, usage
+from dashgen.model import Sensitivity
+from dashgen.validation.measures import CRITERIA, shown
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -38,11 +41,25 @@ MORE = {
     "config": "[configuration](configuration.md)",
 }
 
+
+def floor() -> str:
+    """What the random trials that are run on every change must at least reach, tier by tier."""
+    runs = json.loads((ROOT / "tests" / "benchmarks" / "detection.json").read_text(encoding="utf-8"))
+    run = next(found for name, found in runs.items() if name.startswith("tuning"))
+    rows = (
+        [each.name, *(shown(each.unit, run["measures"][each.name].get(level)) for level in Sensitivity)]
+        for each in CRITERIA
+    )
+    said = f"{run['runs']} trials with {run['healthy_hours']:.0f} healthy job-hours:"
+    return f"{said}\n\n{pages.table(['what is asked', *Sensitivity], rows)}"
+
+
 BLOCKS = {
     "headlines": lambda: pages.headlines(SITE),
     "alerts": lambda: pages.alerts(SITE),
     "signals": lambda: pages.signals(SITE),
     "metrics": lambda: pages.metrics(SITE),
+    "floor": floor,
     "keys": keys.keys,
     "kubernetes": lambda: keys.section("targets.kubernetes"),
     "targets": lambda: shipping.targets(SITE),

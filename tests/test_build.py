@@ -16,6 +16,7 @@ from dashgen.build import spoken
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config import site as config
 from dashgen.errors import UserError
+from dashgen.guard.text import counted
 from dashgen.model import AlertRule, Sensitivity
 from dashgen.promql import names
 from dashgen.targets import TARGETS
@@ -172,15 +173,16 @@ def test_an_override_that_fits_nothing_is_an_error(alerts: dict[str, Any], says:
         build.bundle(config.site({"alerts": alerts}, "test"))
 
 
-def test_a_site_with_several_clusters_keeps_them_apart_everywhere() -> None:
-    kubernetes = site("kubernetes")
-    for name, expr in build.signals(kubernetes).items():
-        if "job_name" in expr and name != "node:nccl_gpus_hidden:count":
-            assert "cluster" in expr, name
-    assert [variable["name"] for variable in build.bundle(kubernetes).dashboards["job"]["templating"]["list"]][:2] == [  # type: ignore[index]
-        "datasource",
-        "cluster",
-    ]
+def test_boards_of_a_site_with_several_clusters_ask_for_the_cluster_first() -> None:
+    variables = build.bundle(site("kubernetes")).dashboards["job"]["templating"]["list"]  # type: ignore[index]
+    assert [variable["name"] for variable in variables][:2] == ["datasource", "cluster"]
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), [(0, "0 copies of 0 files"), (1, "1 copy of 1 file"), (2, "2 copies of 2 files")]
+)
+def test_what_is_counted_is_in_singular_or_plural(count: int, words: str) -> None:
+    assert f"{counted(count, 'copy', 'copies')} of {counted(count, 'file')}" == words
 
 
 @pytest.mark.parametrize(

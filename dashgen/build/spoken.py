@@ -38,7 +38,7 @@ def limit(alert: Alert, tier: Tier, dump_interval: float) -> str:
             return f"{100 * number:g} %"
         return span(number, dump_interval) if match[2] else f"{number:g}"
 
-    return _VALUE.sub(value, alert.limit)
+    return re.sub(r"\bmore than 0 (?!%|a )", "any ", _VALUE.sub(value, alert.limit))
 
 
 def asked(tier: Tier | None, dump_interval: float) -> str:

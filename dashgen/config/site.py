@@ -15,6 +15,7 @@ from dashgen.config.alerts import AlertOverride, overridden
 from dashgen.config.companions import Companions
 from dashgen.config.grafana import Grafana
 from dashgen.config.sections import Section
+from dashgen.config.sources import Source, completed
 from dashgen.config.targets import Targets
 from dashgen.config.values import (
     MOST_LABELS,
@@ -72,6 +73,9 @@ def _carried(site: Site) -> set[str]:
 class Site(Section):
     """A site, as ``dashgen.yaml`` describes it. Raises UserError through ``load`` on any unknown or wrong key."""
 
+    source: Source = Field(
+        "nccl", description="who writes the series: sets names, labels and companions that are not set here"
+    )
     labels: Labels = Labels()
     metrics: dict[str, MetricName] = Field(
         default_factory=dict, description="other names for upstream metrics, by dashgen's key for them"
@@ -110,6 +114,11 @@ class Site(Section):
         max_length=MOST_OVERLAYS,
         description="jsonnet files beside or below this one that change what is built, see dashgen/docs/overlays.md",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _completed(cls, data: object) -> object:
+        return completed(data)
 
     @model_validator(mode="after")
     def _known(self) -> Site:

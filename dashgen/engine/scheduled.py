@@ -57,7 +57,8 @@ class Moments:
     """When things happen; seconds, and seconds since the epoch.
 
     ``every`` is the evaluation interval of groups that name none. With ``offsets`` every target is scraped, and every
-    group evaluated, at its own moment within the interval; without, all at once.
+    group evaluated, at its own moment within the interval; without, all at once. ``late`` is how long after an
+    evaluation its results can be read, for engines that store them first; ``reverse`` turns the order of groups around.
     """
 
     start: float
@@ -65,6 +66,8 @@ class Moments:
     scrape_interval: float
     every: float
     offsets: bool
+    late: float = 0.0
+    reverse: bool = False
 
 
 # The program.
@@ -139,6 +142,7 @@ def replay(
             paths.append(Path(folder) / f"rules-{number}.yaml")
             paths[-1].write_text(text, encoding="utf-8")
         flags = [f"-every={moments.every:g}s", f"-keep={keep}", f"-from={int(since * 1000)}"]
+        flags += [f"-late={moments.late:g}s", f"-reverse={str(moments.reverse).lower()}"]
         flags += ["-offsets"] if moments.offsets else []
         done = run(program, *flags, *paths, timeout=_SECONDS, given=packed(series, moments))
     if done.code:

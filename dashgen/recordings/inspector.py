@@ -14,6 +14,8 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from dashgen.catalogue.metrics import BY_KEY
+
 Transport = Literal["nvlink", "network", "mixed"]
 
 FORMAT_VERSION = "v5.1"  # label `version`: profiler interface 5, kInspectorPromFormatMinor 1
@@ -25,10 +27,12 @@ MAX_LABELS = 1023  # characters of one printed label set; a longer one ends the 
 FILE_PREFIX = "nccl_inspector_metrics_"  # followed by the GPU's UUID and .prom
 UNKNOWN = "unknown"  # what the plugin prints for a job id or a communicator name that nobody set
 
-BUS_BANDWIDTH = "nccl_bus_bandwidth_gbs"
-EXEC_TIME = "nccl_collective_exec_time_microseconds"
-P2P_BUS_BANDWIDTH = "nccl_p2p_bus_bandwidth_gbs"
-P2P_EXEC_TIME = "nccl_p2p_exec_time_microseconds"
+BUS_BANDWIDTH = BY_KEY["busbw"].name
+EXEC_TIME = BY_KEY["exec"].name
+P2P_BUS_BANDWIDTH = BY_KEY["p2p_busbw"].name
+P2P_EXEC_TIME = BY_KEY["p2p_exec"].name
+COLLECTIVES_TOTAL = BY_KEY["collectives"].name
+DROPPED_TOTAL = BY_KEY["collectives_dropped"].name
 
 COLLECTIVES = frozenset({"AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce", "AllGatherV"})
 P2P_OPERATIONS = frozenset({"Send", "Recv"})

@@ -10,6 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dashgen.recordings.format import Labels, Series
+from dashgen.recordings.inspector import (
+    BUS_BANDWIDTH,
+    COLLECTIVES_TOTAL,
+    DROPPED_TOTAL,
+    EXEC_TIME,
+    P2P_BUS_BANDWIDTH,
+    P2P_EXEC_TIME,
+)
 from dashgen.simulator.dumps import Run
 from dashgen.simulator.lifecycle import nic_bytes, readings, stream, usual_seconds
 from dashgen.simulator.physics import Floats, Ints
@@ -202,18 +210,14 @@ def _inspector(site: Site, run: Run, sheet: Sheet, held: Bools, duplicates: Bool
             if bucket.p2p and dict(bucket.labels)["n_nodes"] != "1" and not site.scenario.companions.p2p_across:
                 continue
             seen = shown & (bucket.count[content, gpu] > 0)
-            names = (
-                ("nccl_p2p_bus_bandwidth_gbs", "nccl_p2p_exec_time_microseconds")
-                if bucket.p2p
-                else ("nccl_bus_bandwidth_gbs", "nccl_collective_exec_time_microseconds")
-            )
+            names = (P2P_BUS_BANDWIDTH, P2P_EXEC_TIME) if bucket.p2p else (BUS_BANDWIDTH, EXEC_TIME)
             if seen.any():
                 mine = {**labels, **dict(bucket.labels)}
                 duplicates[node] |= sheet.put(names[0], mine, busbw[content, gpu], seen)
                 sheet.put(names[1], mine, exec_us[content, gpu], seen)
         if site.scenario.companions.counters:
-            sheet.put("nccl_collectives_total", labels, run.total[content, gpu].astype(float), shown)
-            sheet.put("nccl_collectives_dropped_total", labels, run.dropped[content, gpu].astype(float), shown)
+            sheet.put(COLLECTIVES_TOTAL, labels, run.total[content, gpu].astype(float), shown)
+            sheet.put(DROPPED_TOTAL, labels, run.dropped[content, gpu].astype(float), shown)
 
 
 def _exporter(site: Site, sheet: Sheet, held: Bools, duplicates: Bools) -> None:

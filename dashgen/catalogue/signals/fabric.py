@@ -232,7 +232,7 @@ ALERTS = (
         signal="node:fabric_suspect:ratio",
         expr="node:fabric_suspect:ratio > <threshold>",
         labels={"suspect": "network"},
-        limit="the network is slow, and an error counter rises at more than <threshold> times its published limit",
+        limit="the network is slow, and an error counter rises at more than <threshold %> of its published limit",
         summary="Job {{ $labels.<job_label> }}: the network is slow and {{ $labels.<node_label> }} has rising "
         "{{ $labels.counter }}.",
         description="While the network of job {{ $labels.<job_label> }} is degraded, {{ $labels.counter }} of "
@@ -397,7 +397,7 @@ or
         signal="node:fabric_errors:rate",
         expr='node:fabric_errors:rate{counter="buffer_overruns"} > <threshold>',
         companion="infiniband",
-        limit="more than <threshold> overruns a second",
+        limit="more than <threshold> overruns of a buffer",
         summary=f"Job {{{{ $labels.<job_label> }}}}: a buffer of {_WHERE} overran.",
         description=f"Flow control of {_WHERE} failed: packets came in for which there was no room. {_HURTS} Look first at the "
         "MTU of both ends and at the firmware.",
@@ -419,7 +419,7 @@ node:fabric_errors:rate{counter="ack_timeouts"} > <threshold>
 or
 node:fabric_errors:rate{counter="rnr_retries"} > <rnr>""",
         companion="hw_counters",
-        limit="more than <threshold> unanswered operations a second, or more than <rnr> refused for want of a receive buffer",
+        limit="unanswered operations at more than <threshold> a second, or receivers that are not ready at more than <rnr> a second",
         summary=f"Job {{{{ $labels.<job_label> }}}}: RDMA operations of {_WHERE} time out.",
         description=f"{_WHERE} counts {{{{ $value | humanize }}}} {{{{ $labels.counter }}}} a second: its peers do not answer in "
         f"time. {_HURTS} Look first for the peer: the counter is on the side that waits.",

@@ -79,7 +79,7 @@ max by (<job>) (
   / on (<job>, nranks)
   min_over_time(job:nccl_domains:max[6h])
 ) > <threshold>""",
-        limit="more than <threshold> times as many NVLink domains as before",
+        limit="NVLink domains of a communicator multiplied by more than <threshold>",
         summary="Job {{ $labels.<job_label> }}: communicators that fitted into fewer NVLink domains are split.",
         description="Communicators of job {{ $labels.<job_label> }} stretch over {{ $value | humanize }} times as many NVLink "
         "domains as communicators of the same size did before: what went over <fabric> now goes over the network. Look "

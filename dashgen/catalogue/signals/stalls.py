@@ -93,7 +93,7 @@ _TOLD = (
     "Ended: Inspector removes its files; the job is gone from the boards.",
     "Killed: files stay and age, GPU memory is free, the scheduler does not know the job as running.",
     "Checkpoint or evaluation: GPUs idle for one to three minutes, then dumps go on.",
-    "Dump thread dead (disk full, permission): files old, tensor cores busy. The job is fine, we are blind.",
+    "Dump thread dead (disk full, permission): files old, tensor cores busy. The job is fine, and nothing is known of its communication.",
     "Exporter gone: the series are gone, not old; NcclNodeTelemetryLost says so.",
 )
 

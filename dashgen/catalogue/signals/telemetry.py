@@ -142,7 +142,7 @@ ALERTS = (
             meaning="node_exporter cannot parse a textfile, and drops the whole file.",
             look_first=("The node_exporter log names the file and the line.",),
             tell_apart=(
-                "A quote, backslash or newline in a communicator's name breaks the whole file.",
+                "A quote, a backslash, a line feed or bytes that are not UTF-8 in a communicator's name break the whole file.",
                 "No read permission, a dangling link, or a file with timestamps do so as well.",
             ),
             act=("Correct the communicator's name or the file's rights; Inspector itself writes files of mode 0777.",),
@@ -186,7 +186,10 @@ ALERTS = (
         runbook=Runbook(
             meaning="Two series with equal labels reach node_exporter; it keeps the first and drops the others.",
             look_first=("The node_exporter log names the series.",),
-            act=("See NcclGpusHidden; files of other writers that declare a TYPE for nccl names do the same.",),
+            act=(
+                "See NcclGpusHidden; files of other writers that declare a TYPE for nccl names do the same.",
+                "A clock that stepped back makes Inspector append to its file: the older half counts until the next dump. Let chrony slew clocks instead of stepping them.",
+            ),
         ),
     ),
     Alert(

@@ -67,11 +67,31 @@ next:
 	return found
 }
 
-// History holds all samples, those of the recording and those that rules add, in memory.
+// History holds all samples, those of the recording and those that rules add, in memory. What rules add is seen late
+// where it is first sent to a store, as vmalert does: it then waits for its moment.
 type history struct {
 	all      *family
 	families map[string]*family
 	known    map[uint64][]*series
+	late     int64
+	waiting  []result
+}
+
+type result struct {
+	labels labels.Labels
+	moment int64
+	value  float64
+}
+
+// Reveal shows what was sent long enough before a moment.
+func (h *history) reveal(now int64) {
+	shown := 0
+	for shown < len(h.waiting) && h.waiting[shown].moment+h.late <= now {
+		each := h.waiting[shown]
+		h.put(each.labels, each.moment, each.value)
+		shown++
+	}
+	h.waiting = h.waiting[shown:]
 }
 
 func newHistory() *history {
@@ -212,29 +232,37 @@ func (s *samples) AtHistogram() (int64, *histogram.Histogram)           { panic(
 func (s *samples) AtFloatHistogram() (int64, *histogram.FloatHistogram) { panic("no histograms here") }
 func (s *samples) Err() error                                           { return nil }
 
-// Writing, as rule groups do it: every sample is there at once, as after a commit.
+// Writing, as rule groups do it: every sample is there at once, as after a commit, unless results are late.
 
 func (h *history) Appender(context.Context) storage.Appender { return appender{h} }
 
 type appender struct{ *history }
 
 func (a appender) Append(_ storage.SeriesRef, l labels.Labels, moment int64, value float64) (storage.SeriesRef, error) {
-	s := a.get(l)
-	if s == nil {
-		a.add(&series{l.Copy(), []int64{moment}, []float64{value}})
+	if a.late > 0 {
+		a.waiting = append(a.waiting, result{l.Copy(), moment, value})
 		return 0, nil
+	}
+	return 0, a.put(l, moment, value)
+}
+
+func (h *history) put(l labels.Labels, moment int64, value float64) error {
+	s := h.get(l)
+	if s == nil {
+		h.add(&series{l.Copy(), []int64{moment}, []float64{value}})
+		return nil
 	}
 	if last := len(s.times) - 1; s.times[last] >= moment {
 		if s.times[last] > moment {
-			return 0, storage.ErrOutOfOrderSample
+			return storage.ErrOutOfOrderSample
 		}
 		if math.Float64bits(s.values[last]) != math.Float64bits(value) {
-			return 0, storage.ErrDuplicateSampleForTimestamp
+			return storage.ErrDuplicateSampleForTimestamp
 		}
-		return 0, nil
+		return nil
 	}
 	s.times, s.values = append(s.times, moment), append(s.values, value)
-	return 0, nil
+	return nil
 }
 func (a appender) Commit() error   { return nil }
 func (a appender) Rollback() error { return nil }

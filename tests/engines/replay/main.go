@@ -22,6 +22,8 @@ import (
 func main() {
 	every := flag.Duration("every", 30*time.Second, "evaluation interval of groups that do not name one")
 	offsets := flag.Bool("offsets", false, "evaluate every group at its own moment within its interval")
+	late := flag.Duration("late", 0, "how long after an evaluation its results can be read, as where they are stored first")
+	reverse := flag.Bool("reverse", false, "evaluate the groups of one moment in the reverse order")
 	keep := flag.String("keep", "", "further series that come back beside ALERTS: a regular expression of their names")
 	from := flag.Int64("from", 0, "further series come back from this moment on (milliseconds since the epoch)")
 	flag.Parse()
@@ -31,12 +33,16 @@ func main() {
 	fail(err, 1)
 	h, told, err := read(os.Stdin)
 	fail(err, 1)
+	h.late = late.Milliseconds()
 	given := 0
 	for _, s := range h.all.series {
 		given += len(s.times)
 	}
 	p, err := load(flag.Args(), *every, *offsets, h, told.Start)
 	fail(err, 2)
+	if *reverse {
+		p.reverse()
+	}
 	p.play(told.End)
 
 	reports := []*report{}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"net/url"
 	"time"
 
@@ -48,10 +49,11 @@ func (g *group) evaluate() {
 	g.next += g.Interval().Milliseconds()
 }
 
-// A player evaluates groups in the order of time and, at one moment, in the order of the files.
+// A player evaluates groups in the order of time and, at one moment, in the order of its list.
 type player struct {
 	groups  []*group
 	running *group
+	history *history
 }
 
 func (p *player) play(end int64) {
@@ -63,8 +65,10 @@ func (p *player) play(end int64) {
 			}
 		}
 		if p.running == nil {
+			p.history.reveal(math.MaxInt64)
 			return
 		}
+		p.history.reveal(p.running.next)
 		p.running.evaluate()
 	}
 }
@@ -91,7 +95,7 @@ func (p *player) log(pairs ...interface{}) error {
 // Load makes groups ready to be evaluated from a moment on. Every is the interval of groups that do not name one; with
 // offsets, groups begin within their interval.
 func load(files []string, every time.Duration, offsets bool, h *history, start int64) (*player, error) {
-	p := &player{}
+	p := &player{history: h}
 	engine := promql.NewEngine(promql.EngineOpts{
 		MaxSamples: 1 << 30, Timeout: time.Hour, LookbackDelta: 5 * time.Minute,
 		EnableAtModifier: true, EnableNegativeOffset: true,
@@ -127,6 +131,13 @@ func load(files []string, every time.Duration, offsets bool, h *history, start i
 		}
 	}
 	return p, nil
+}
+
+// Reverse turns the order of groups around: nothing may hang on it.
+func (p *player) reverse() {
+	for i, j := 0, len(p.groups)-1; i < j; i, j = i+1, j-1 {
+		p.groups[i], p.groups[j] = p.groups[j], p.groups[i]
+	}
 }
 
 // A live Prometheus spreads groups over their interval by a hash of what they are called.

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dialects of Inspector's series: what a source sets, and that the packs work on what it writes."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+import pytest
+from engines.build import built
+from engines.timelines import VERDICT
+from processes import DIRECT, rule_engine, serving
+
+from dashgen import build
+from dashgen.config.site import Site, site
+from dashgen.engine import scheduled as engine
+from dashgen.engine.prometheus import check_rules
+from dashgen.errors import UserError
+from dashgen.model import Sensitivity
+from dashgen.recordings.format import Series, read_samples, read_story
+from dashgen.targets.rulefile import rule_file
+
+RECORDING = Path(__file__).parent / "recordings" / "network-25-short"
+
+
+def of(source: str, **more: object) -> Site:
+    return site({"source": source, **more}, "dashgen.yaml")
+
+
+def test_a_source_sets_what_the_file_does_not_say() -> None:
+    assert of("rccl").fabric == "xGMI" and of("rccl", fabric="IF").fabric == "IF"
+    found = of("soperator", labels={"gpu": "gpu_id"}, companions={"slurm": {"job_id_label": "id"}})
+
+    assert (found.labels.node, found.labels.gpu) == ("hostname", "gpu_id")
+    assert found.companions.slurm.enabled and found.companions.slurm.job_id_label == "id"
+    assert not found.companions.textfile.enabled
+    assert of("nccl") == Site()
+    with pytest.raises(UserError, match="source"):
+        of("nickel")
+
+
+@pytest.mark.parametrize(("source", "dump"), [("nccl", 600), ("nccl-otlp", 30), ("rccl", 60), ("soperator", 300)])
+def test_the_packs_of_every_source_are_accepted_by_prometheus(source: str, dump: int) -> None:
+    found = of(source, dump_interval=dump)
+    assert not check_rules({"rules": rule_file([*build.recording(found), *build.alerts(found, Sensitivity.HIGH)])})
+
+
+def spoken(one: Series, found: Site) -> Series | None:
+    """A series of a recording as a source writes it; None where it has no such series."""
+    if not one.name.startswith("nccl_"):
+        return None if one.name.startswith("node_textfile") else one
+    labels = dict(one.labels)
+    names = {Site().metric(key): found.metric(key) for key in ("busbw", "exec", "p2p_busbw", "p2p_exec")}
+    if found.source == "soperator":
+        labels["hostname"], labels["rank"] = labels.pop("node"), labels.pop("gpu")
+        labels = {name: value for name, value in labels.items() if name not in ("comm_name", "algo_proto", "version")}
+    return Series(names.get(one.name, one.name), tuple(sorted(labels.items())), one.times, one.values)
+
+
+@pytest.mark.parametrize("source", ["nccl-otlp", "soperator"])
+def test_a_slow_network_is_found_in_what_another_source_writes(source: str) -> None:
+    found = of(source)
+    story = read_story(RECORDING)
+    samples = [said for one in read_samples(RECORDING) if (said := spoken(one, found))]
+    start, end = story.start.timestamp(), story.end.timestamp()
+    moments = engine.Moments(start, end, story.scrape_interval, found.dump_interval, False)
+    rules = {"rules": rule_file(build.recording(found))}
+    made = engine.replay(rule_engine(), rules, samples, moments, VERDICT, start).series
+
+    verdicts = {(labels.get("state"), labels.get("suspect")) for labels in (dict(one.labels) for one in made)}
+    assert ("degraded", "network") in verdicts
+
+
+def posted(found: dict[str, str]) -> dict[str, object]:
+    """A metric of Inspector's OTLP export: a gauge with one point."""
+    values = {
+        "version": "v5.1",
+        "node": "host-a",
+        "gpu": "GPU0",
+        "comm_name": "unknown",
+        "n_nodes": "2",
+        "nranks": "16",
+    }
+    values |= {"collective": "AllReduce", "message_size": "4-5MB", "algo_proto": "RING_SIMPLE"}
+    point = {"attributes": attributes(values), "timeUnixNano": str(time.time_ns()), "asDouble": 12.5}
+    return {**found, "gauge": {"dataPoints": [point]}}
+
+
+def attributes(values: dict[str, str]) -> list[dict[str, object]]:
+    return [{"key": key, "value": {"stringValue": value}} for key, value in values.items()]
+
+
+def test_prometheus_3_receives_otlp_under_the_names_and_labels_of_the_source(tmp_path: Path) -> None:
+    program = built("prometheus3", "prometheus", build=False)
+    (tmp_path / "prometheus.yml").write_text("otlp: {promote_resource_attributes: [slurm.job.id]}\n")
+    flags = (f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/data")
+    more = ("--web.enable-otlp-receiver", "--web.listen-address=127.0.0.1:PORT")
+    metrics = [
+        posted({"name": "nccl_bus_bandwidth_gbs", "unit": "GB/s"}),
+        posted({"name": "nccl_collective_exec_time_microseconds", "unit": "us"}),
+    ]
+    resource = {"attributes": attributes({"service.instance.id": "host-a", "slurm.job.id": "7"})}
+    body = {"resourceMetrics": [{"resource": resource, "scopeMetrics": [{"scope": {}, "metrics": metrics}]}]}
+    with serving(program, *flags, *more, ready="/-/ready", log=tmp_path / "log") as url:
+        headers = {"Content-Type": "application/json"}
+        sent = urllib.request.Request(f"{url}/api/v1/otlp/v1/metrics", json.dumps(body).encode(), headers)
+        assert DIRECT.open(sent, timeout=30).status == 200
+        found = of("nccl-otlp")
+        for key in ("busbw", "exec"):
+            query = urllib.parse.urlencode(
+                {"query": build.fill(f"count by (<job>, <node>, <gpu>, <instance>) (<{key}>)", found)}
+            )
+            (row,) = json.load(DIRECT.open(f"{url}/api/v1/query?{query}", timeout=30))["data"]["result"]
+            assert row["metric"] == {"slurm_job_id": "7", "node": "host-a", "gpu": "GPU0", "instance": "host-a"}
