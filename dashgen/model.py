@@ -49,6 +49,8 @@ class Unit(StrEnum):
     MEBIBYTES = "mbytes"
     BYTES_PER_SECOND = "Bps"
     TIMESTAMP = "dateTimeAsIso"  # of milliseconds
+    CELSIUS = "celsius"
+    WATTS = "watt"
     TFLOPS = "tflops"
     BOOL = "bool_on_off"
 
@@ -238,6 +240,9 @@ class Panel:
     ``line_names`` are better names for lines; ``lowest_first`` puts the lowest line on top of the legend, not the
     highest.
 
+    A table with ``across`` is a grid: its first column holds a label, and the values of the label ``across`` are the
+    others, in the order of ``columns`` and as far as there are any.
+
     A table with ``trend`` shows values as small curves; ``order`` is the title of the column that it is sorted by, with
     a minus in front for the largest on top; ``words`` are better words for what labels say. A ``sentence`` is a stat
     that shows the names of its series, coloured by their values.
@@ -268,6 +273,7 @@ class Panel:
     line_names: Mapping[str, str] = field(default_factory=dict)
     lowest_first: bool = False
     trend: bool = False
+    across: str = ""
     order: str = ""
     words: Mapping[str, str] = field(default_factory=dict)
     sentence: bool = False
@@ -277,6 +283,8 @@ class Panel:
         _require(self.queries or self.type == "text", f"{self.title}: asks nothing")
         _require(1 <= self.width <= 24 and self.height >= 2, f"{self.title}: does not fit the grid")
         _require(not self.trend or self.type == "table", f"{self.title}: only a table shows small curves")
+        grid = self.type == "table" and len(self.queries) <= 1 and len(self.columns) > 1
+        _require(not self.across or grid, f"{self.title}: a grid is a table of one query, with its columns")
         known = not self.order or self.order.removeprefix("-") in self.columns.values()
         _require(known, f"{self.title}: is sorted by a column that it does not show")
 

@@ -86,7 +86,7 @@ def test_only_one_client_asks_servers_of_others() -> None:
         }
         if imported & {"urllib.request", "urllib3", "http.client", "socket"}:
             # The engine asks the programs that it starts itself.
-            ours = ("engine.prometheus", "engine.services")
+            ours = ("engine.prometheus", "engine.queries", "engine.services")
             assert module in ("live.client.http", "live.client.connections", *ours), module
 
 
@@ -97,21 +97,12 @@ LONG_MODULES = {
     "catalogue.metrics",
     "catalogue.signals.fabric",
     "catalogue.signals.verdict",
-    "engine.prometheus",
     "simulator.physics",
     "simulator.scenario",
     "simulator.scrape",
     "validation.judge",
 }
 LONG_FUNCTIONS = {
-    "catalogue.boards.fabric.board",
-    "catalogue.boards.fleet._now",
-    "catalogue.boards.fleet.board",
-    "catalogue.boards.job._verdict",
-    "catalogue.boards.outliers.board",
-    "catalogue.boards.p2p.board",
-    "catalogue.boards.telemetry._now",
-    "catalogue.boards.telemetry.board",
     "simulator.lifecycle.live",
 }
 

@@ -212,6 +212,35 @@ def test_no_two_panels_disagree(name: str, moment: str) -> None:
                 assert "usual" in curve["name"] or title == "Bandwidth lost by path" or curve["stale"], (title, curve)
 
 
+@pytest.mark.parametrize("name", CHOSEN)
+def test_the_grids_show_who_is_late_and_which_path_is_slow(name: str) -> None:
+    seen = opened(name).seen[VERSIONS[-1]]
+    outliers, expected = seen["outliers", "deep in"], truth(name, "deep in")
+    assert said(outliers["Verdict now"]) == said(seen["job", "deep in"]["Verdict now"])
+    nodes, rails = outliers["Nodes and GPUs, now"], outliers["Rails, now"]
+    grid, by_rail = rows(nodes), rows(rails)
+    painted = {
+        (row[0]["text"], column)
+        for table in (nodes, rails)
+        for row in table.get("rows", [])
+        for column, cell in zip(table["columns"], row, strict=True)
+        if _solid(cell["colour"]) and column != "Worst"
+    }
+    if expected.suspect == "straggler":
+        assert grid[0]["Node"] == expected.node
+        assert grid[0]["Worst"] == grid[0][f"GPU {expected.gpu.removeprefix('GPU')}"]
+    elif expected.suspect == "nvlink":
+        assert grid[0]["Node"] == expected.node and grid[0]["Worst"] == grid[0]["Lost inside"]
+    elif expected.gpu:
+        number = f"GPU {expected.gpu.removeprefix('GPU')}"
+        assert {column for _, column in painted} == {number}
+        assert by_rail[0]["Worst"] == by_rail[0][number]
+    elif expected.state in ("healthy", "gone", "stalled"):
+        assert not painted
+    for row in nodes.get("rows", []):
+        assert any(f"var-node={row[0]['text']}" in link for link in row[0]["links"])
+
+
 @pytest.mark.parametrize("name", [name for name in CHOSEN if name.startswith("healthy")])
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_nothing_is_red_on_a_healthy_fleet(name: str, moment: str) -> None:

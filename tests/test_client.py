@@ -7,6 +7,7 @@ import gzip
 import json
 import math
 import ssl
+import traceback
 from itertools import count
 from pathlib import Path
 
@@ -282,8 +283,10 @@ def test_a_span_with_too_many_samples_is_asked_for_in_halves() -> None:
 def test_a_million_series_are_refused_before_they_fill_the_memory() -> None:
     one = b'{"metric":{"__name__":"up","instance":"node-0000000.example.org:9100"},"value":[1,"1"]},'
     body = b'{"status":"success","data":{"resultType":"vector","result":[' + one * 1_000_000
-    with answering(lambda _: Reply(body)) as (url, _), pytest.raises(TooLarge, match="more than 16 MB"):
+    with answering(lambda _: Reply(body)) as (url, _), pytest.raises(TooLarge, match="more than 8 MB") as refused:
         Prometheus(Client(url)).instant("up", 1.0)
+    held = [frame.f_locals.get("pieces") for frame, _ in traceback.walk_tb(refused.tb)]
+    assert held.count([]) == 1 and not any(held), "what had come is not kept with the error"
 
 
 JSON = st.recursive(

@@ -18,7 +18,8 @@ from dashgen.recordings.format import Recording, Series, read_samples, read_stor
 from dashgen.recordings.importing import sorted_labels
 
 RECORDINGS = Path(__file__).parent / "recordings"
-LASTS = 28 * 60  # seconds: both faults begin after 22 minutes
+LASTS = 28 * 60  # seconds: the faults begin after 22 minutes
+LATER = 3 * 60  # seconds by which the second cluster begins and fails later: meanwhile the first fails alone
 NAMES = {"slurm_job_id": "1"}
 SITE = config.site(
     {"labels": {"cluster": "zone"}, "companions": {"throughput": {"metric": "megatron_training_throughput_tflops"}}},
@@ -28,12 +29,12 @@ SITE = config.site(
 Values = Mapping[tuple[str, tuple[tuple[str, str], ...]], tuple[tuple[float, float], ...]]
 
 
-def moved(recording: str, zone: str, start: float) -> list[Series]:
+def moved(recording: str, zone: str, start: float, until: float) -> list[Series]:
     """The first minutes of a recording, in a cluster of its own, at another time and with another name of its job."""
     by = start - read_story(RECORDINGS / recording).start.timestamp()
     samples = []
     for one in read_samples(RECORDINGS / recording):
-        keep = one.times + by <= start + LASTS
+        keep = one.times + by <= until
         labels = {**dict(one.labels), "zone": zone}
         labels |= {name: value for name, value in NAMES.items() if name in labels}
         values = one.values[keep] + (by if one.name == "node_textfile_mtime_seconds" else 0.0)
@@ -53,8 +54,8 @@ def test_a_cluster_gets_the_values_that_it_would_get_alone() -> None:
     first = read_story(RECORDINGS / "late-gpu-40")
     end = first.start.timestamp() + LASTS
     story = first.model_copy(update={"end": first.end.fromtimestamp(end, first.end.tzinfo), "faults": (), "expect": {}})
-    late = moved("late-gpu-40", "a", first.start.timestamp())
-    links = moved("nvlink-node", "b", first.start.timestamp())
+    late = moved("late-gpu-40", "a", end - LASTS, end)
+    links = moved("nvlink-node", "b", end - LASTS + LATER, end)
     alone = {**made(story, late), **made(story, links)}
     together = made(story, [*late, *links])
     assert together.keys() == alone.keys()

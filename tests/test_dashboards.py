@@ -15,17 +15,15 @@ from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 import pytest
+from board_answers import NOW, ask, moment
 from grafana_models import misread, units
-from processes import tool
 
 from dashgen import build, catalogue
 from dashgen.catalogue.boards.verdicts import STATES
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config import site as config
-from dashgen.engine.prometheus import Server, make_blocks
 from dashgen.grafana import dashboard as grafana
-from dashgen.grafana import variables
-from dashgen.grafana.parsed import Board, references, variable_query
+from dashgen.grafana.parsed import references, variable_query
 from dashgen.lint.rules import lint
 from dashgen.model import AlertRule, Sensitivity
 from dashgen.recordings.format import Series
@@ -185,7 +183,7 @@ def test_throughput_is_shown_in_the_unit_that_the_site_gives_it() -> None:
 
 
 def test_a_board_that_could_show_nothing_is_not_there() -> None:
-    assert set(made("defaults")) == {"fleet", "job", "outliers", "fabric", "telemetry"}
+    assert set(made("defaults")) == {"fleet", "job", "outliers", "fabric", "telemetry", "raw"}
     assert set(made("everything")) == set(made("defaults")) | {"p2p"}
     assert set(made("bare")) == set(made("defaults")) - {"fabric"}
 
@@ -287,7 +285,17 @@ def test_every_panel_of_a_site_with_clusters_is_confined_to_the_chosen_ones() ->
 def test_every_link_leads_to_a_board_that_exists_and_sets_variables_that_it_has(site: str, slug: str) -> None:
     targets = {board["uid"]: board for board in made(site).values()}
     board = made(site)[slug]
-    assert {link["url"] for link in board["links"]} == {f"/d/{uid}" for uid in targets if uid != board["uid"]}
+    assert {urlsplit(link["url"]).path for link in board["links"]} == {
+        f"/d/{uid}" for uid in targets if uid != board["uid"]
+    }
+    for link in board["links"]:
+        # The job is called otherwise on one board, and several jobs are no choice of one.
+        ours, theirs = (
+            {"job", "jobid"} & set(names_of(each)) for each in (board, targets[urlsplit(link["url"]).path[3:]])
+        )
+        handed = bool(ours and theirs and ours != theirs) and slug != "telemetry"
+        expected = [(f"var-{name}", f"${{{own}}}") for name in theirs for own in ours] if handed else []
+        assert parse_qsl(urlsplit(link["url"]).query) == expected, link["url"]
     assert all(link["keepTime"] and link["includeVars"] for link in board["links"])
     for url in data_links(board):
         if url.startswith("/alerting/silence/new?"):
@@ -324,32 +332,8 @@ def test_without_the_address_of_grafana_alerts_have_no_links() -> None:
 
 # On a real Prometheus.
 
-NOW = 1_773_930_000.0
 VERDICT = "job:nccl_verdict:depth"
 TIMELINE = "State and cause by job"
-
-
-def moment(name: str, value: float, ago: float = 0.0, lasts: float = 300.0, **labels: str) -> Series:
-    """A series that was there for a while, until so many seconds ago."""
-    times = np.arange(NOW - ago - lasts, NOW - ago + 1, 30.0)
-    return Series(name, tuple(sorted(labels.items())), times, np.full(len(times), value))
-
-
-def ask(board: Json, title: str, data: list[Series], folder: Path, job: str = "7") -> list[list[Series]]:
-    """What the queries of a panel return over the last three hours."""
-    tool("promtool")
-    tool("prometheus")
-    make_blocks(folder, data)
-    view = Board(board)
-    panel = next(each for each in view.panels if each.title == title)
-    values = variables.constants(view) | variables.macros(NOW - 10_800, NOW, 30, 30)
-    values |= {"job": job, "transport": ".*", "collective": ".*", "node": ".*", "gpu": ".*"}
-    with Server(folder) as server:
-        filled = [(variables.fill(query.expr, values), query.target["instant"]) for query in panel.queries]
-        return [
-            server.query(expr, NOW) if instant else server.query_range(expr, NOW - 10_800, NOW, 30)
-            for expr, instant in filled
-        ]
 
 
 def jobs(found: list[Series]) -> set[str]:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from command import PATIENCE, dashgen, environment
-from processes import tool
+from processes import DIRECT, tool
 
 from dashgen.errors import UserError
 from dashgen.live.demo import faults
@@ -132,8 +132,13 @@ def test_each_fault_is_one_page_that_ends_with_it_whatever_is_restarted_meanwhil
         on_call.waits_until(lambda: all(on_call.told("pager", job, "firing") for job in paged))
         on_call.restarts("alertmanager")
         on_call.waits_until(lambda: all(on_call.told("pager", job, "resolved") for job in paged))
+        with DIRECT.open(stack.urls["boards"], timeout=PATIENCE) as boards:
+            assert b"NCCL" in boards.read()
     assert on_call.restarted == ["prometheus", "alertmanager"]
     for job in paged:
+        assert len(on_call.told("pager", job, "firing")) == 1, [
+            (round(one.at - stack.begin), one.notification) for one in stack.hub.deliveries
+        ]
         (page,) = on_call.told("pager", job, "firing")
         name, labels = PAGES[job]
         (alert,) = page.alerts

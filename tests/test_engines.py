@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 from engines import live
 from engines.build import built
 from engines.timelines import VERDICT, Timelines, lag, timelines
@@ -22,10 +23,13 @@ from dashgen.engine import scheduled as engine
 from dashgen.engine.prometheus import check_rules, evaluate
 from dashgen.model import AlertRule, Sensitivity
 from dashgen.recordings.format import Recording, Series, read_samples, read_story
+from dashgen.simulator.scenario import Scenario
+from dashgen.simulator.simulate import simulate
 from dashgen.targets.rulefile import rule_file
 from dashgen.validation.results import sites
 
 RECORDINGS = Path(__file__).parent / "recordings"
+SCENARIOS = Path(simulate.__code__.co_filename).parent / "scenarios"
 FULL = os.environ.get("DASHGEN_FULL") == "1"
 ALL = sorted(path.parent.name for path in RECORDINGS.glob("*/recording.yaml")) if FULL else ["network-25-short"]
 MIMIR = 20  # rules of a group that Mimir and Grafana Cloud take by default (ruler_max_rules_per_rule_group)
@@ -119,6 +123,34 @@ def test_vmalert_on_victoriametrics_finds_the_same_fault(tmp_path: Path) -> None
     first = next(span for span in said if span.says[0] == "degraded")
     assert first.says == fault.says
     assert 0 <= first.start - fault.start <= 5
+
+
+@pytest.mark.heavy
+@pytest.mark.skipif(not FULL, reason="DASHGEN_FULL=1 simulates days of slow dumps")
+@pytest.mark.parametrize(("dump", "scrape"), [(30, 10), (30, 60), (60, 60), (120, 30), (300, 60), (600, 60)])
+def test_a_slow_network_is_found_within_four_dumps_and_a_scrape_at_any_dump_and_scrape_interval(
+    dump: int, scrape: int
+) -> None:
+    told = yaml.safe_load((SCENARIOS / "network-25.yaml").read_text())
+    long, (fault,) = dump / 30, told.pop("events")
+    begin = 22 * 60 * long
+    told |= {
+        "name": "slow",
+        "expect": {},
+        "dump_interval": dump,
+        "scrape_interval": scrape,
+        "lasts": f"{3000 * long:g}s",
+    }
+    told["events"] = [fault | {"start": f"{begin:g}s", "end": f"{2520 * long:g}s"}]
+    story, samples = simulate(Scenario.model_validate(told))
+    start, end = story.start.timestamp(), story.end.timestamp()
+    rules = {"rules.yaml": rule_file(build.recording(Site(dump_interval=dump)))}
+    made = engine.replay(rule_engine(), rules, samples, engine.Moments(start, end, scrape, dump, True), VERDICT, start)
+
+    (spans,) = timelines(made.series, start, 30.0).values()
+    first = next(span for span in spans if span.says[0] == "degraded")
+    assert first.says[1] == "network"
+    assert begin < 30 * first.start <= begin + 4 * dump + scrape
 
 
 @pytest.mark.parametrize("tier", Sensitivity)

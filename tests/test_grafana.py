@@ -137,7 +137,7 @@ def test_the_data_source_is_the_variable_everywhere() -> None:
 
 def test_equal_boards_give_equal_bytes_in_every_process() -> None:
     script = (
-        "from sample_board import BOARD, OTHER; from dashgen import grafana;"
+        "from sample_board import BOARD, OTHER; from dashgen.grafana import dashboard as grafana;"
         "print(grafana.text(grafana.dashboard(BOARD, grafana.Style(), [BOARD, OTHER])), end='')"
     )
     paths = {"PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": "7", "PYTHONUTF8": "1"}

@@ -270,4 +270,4 @@ def test_the_examples_of_the_overlay_page_work(tmp_path: Path) -> None:
     made = build.bundle(site(tmp_path, **found))
     assert made.folder == "Training" and made.dashboards["job"]["title"] == "My job"
     for name in re.findall(r"`(\w+)\(", page):
-        assert f"{name}(" in (Path(package.__file__).parent / "dashgen.libsonnet").read_text()
+        assert f"{name}(" in (Path(package.__file__).parent / "jsonnet" / "dashgen.libsonnet").read_text()

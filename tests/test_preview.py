@@ -306,7 +306,7 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("shipped")
     done = dashgen("preview", cwd=folder)
     assert (done.returncode, done.stderr) == (0, ""), done
-    assert done.stdout.startswith("preview.html: 5 boards, ")
+    assert done.stdout.startswith("preview.html: 6 boards, ")
     yield folder / "preview.html"
 
 

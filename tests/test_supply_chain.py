@@ -155,6 +155,8 @@ COMMANDS: list[tuple[str, int]] = [
     ("windows --prometheus http://127.0.0.1:1", 2),
     ("validate --recordings recordings --sensitivity low", 0),
     ("score --recordings recordings", 0),
+    ("cost --gpus 8", 0),
+    ("demo --scenario nowhere", 2),
 ]
 WITH_DATA = ("build", "simulate", "preview")  # that read files of the package
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from targets import boards, documents, expected_rules, managed_groups, prometheus_groups, render
 
 import dashgen
-from dashgen import build
+from dashgen import build, durations
 from dashgen.config import site as config
 from dashgen.errors import UserError
 from dashgen.model import AlertRule, Bundle, RuleGroup, Sensitivity
@@ -72,7 +72,7 @@ def test_the_rules_that_grafana_evaluates_are_those_of_files(target: str, name: 
     expected = expected_rules(site(name))
     for group in expected.values():
         # Grafana evaluates in steps of ten seconds.
-        group["interval"] = f"{-(-grafana_rules.seconds(group['interval']) // 10) * 10:.0f}s"
+        group["interval"] = f"{-(-durations.seconds(group['interval']) // 10) * 10:.0f}s"
         for rule in group["rules"]:
             rule.pop("labels", None) if rule.get("labels") == {} else None
     found = managed_groups(target, site(name))

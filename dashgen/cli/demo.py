@@ -53,7 +53,7 @@ def demo(
     """Run a whole stack on this machine: an emulated Inspector, node_exporter, Prometheus, Alertmanager, boards."""
     from dashgen.live.demo.faults import duration, parse
     from dashgen.live.demo.plan import plan
-    from dashgen.live.demo.stack import check_tools
+    from dashgen.live.demo.programs import check
     from dashgen.simulator.scenario import load_scenario, scenario_path
 
     for_seconds = duration(lasts, "--for")
@@ -62,7 +62,7 @@ def demo(
     else:
         injections = tuple(map(parse, inject or ()))
     story = load_scenario(scenario_path(scenario or USUAL))
-    check_tools()
+    check()
     made = plan(story, speed=speed, lasts=for_seconds, injections=injections, sensitivity=sensitivity)
     with _ended_once():
         _run(made)

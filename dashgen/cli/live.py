@@ -254,12 +254,21 @@ def doctor(
         typer.Option("--grafana", help="address of a Grafana whose boards are compared; DASHGEN_GRAFANA_TOKEN"),
     ] = None,
     at: Annotated[datetime | None, typer.Option("--at", help="moment at which a job ran, UTC; by default now")] = None,
+    gpus: Annotated[
+        int | None, typer.Option("--gpus", min=1, max=10**7, help="forecast what so many GPUs cost, without a server")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", min=1, max=10**6, help="with --gpus: so many jobs")] = None,
     format: Annotated[DoctorForm, typer.Option("--format", help="form of the findings")] = DoctorForm.TEXT,
     tenant: Tenant = None,
     timeout: Timeout = 60.0,
     config: Config = None,
 ) -> None:
     """Tell what makes the packs blind or wrong at a site, and the lines of dashgen.yaml that cure it."""
+    if gpus is not None:
+        _forecast(gpus, jobs, format, config)
+        return
+    if jobs is not None:
+        raise UserError("--jobs: belongs to a forecast; add --gpus")
     from dashgen import findings
     from dashgen.live.client import api
     from dashgen.live.doctor import table
@@ -283,3 +292,10 @@ def doctor(
             say(f"{server.url}: nothing is wrong in any of {len(table.CONDITIONS)} conditions")
     if found:
         raise typer.Exit(1)
+
+
+def _forecast(gpus: int, jobs: int | None, form: DoctorForm, config: Path | None) -> None:
+    """As ``dashgen cost`` has it."""
+    from dashgen.cli.cost import CostForm, cost
+
+    cost(gpus, jobs, format=CostForm.JSON if form is DoctorForm.JSON else CostForm.TEXT, config=config)

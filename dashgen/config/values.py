@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from dashgen import promql
 from dashgen.errors import one_line
 from dashgen.guard import grammar
 from dashgen.guard.text import line, quoted
@@ -89,6 +90,8 @@ def _matchers(text: str) -> str:
 def _expression(text: str) -> str:
     text = text.strip()
     if text:
+        if promql.depth(text) > promql.DEEPEST // 2:
+            raise ValueError(f"nests deeper than {promql.DEEPEST // 2} levels; record it under a name of its own")
         _parse(text, "PromQL")
         # As the rules will use it; a comment at its end would swallow what follows.
         _parse(f"max by (a) ({text})", "PromQL of an instant vector")
@@ -102,9 +105,9 @@ def literal(text: str) -> str:
     return text
 
 
-def _parse(promql: str, what: str) -> None:
+def _parse(expr: str, what: str) -> None:
     try:
-        grammar.check_expression(promql)
+        grammar.check_expression(expr)
     except ValueError as error:
         raise ValueError(f"not {what}: {line(one_line(error), 160)}") from error
 

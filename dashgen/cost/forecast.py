@@ -71,10 +71,15 @@ def forecast(fleet: Fleet, site: Site, known: Measured | None = None) -> Bill:
         recorded_series=sum(made.values()),
         samples_per_second=samples,
         rule_seconds=taken,
-        reads=taken / (known.read[0] + known.read[1] * fleet.gpus * fleet.nccl / known.nccl),
-        memory_bytes=known.working[0] + known.working[1] * fleet.gpus + known.memory[1] * more,
+        reads=taken / (_grown(known.read, fleet.gpus) * fleet.nccl / known.nccl),
+        memory_bytes=_grown(known.working, fleet.gpus) + known.memory[1] * more,
         disk_bytes=samples * DAY * fleet.days * known.disk,
     )
+
+
+def _grown(coefficient: tuple[float, float], gpus: int) -> float:
+    """What a figure is at a size: its scale times a power of the GPUs."""
+    return float(coefficient[0] * gpus ** coefficient[1])
 
 
 def _records(group: RuleGroup) -> Iterable[RecordingRule]:
@@ -93,7 +98,7 @@ def _seconds(groups: Iterable[RuleGroup], fleet: Fleet, known: Measured) -> floa
     for rule in (rule for group in groups for rule in group.rules):
         raw = fleet.nccl / known.nccl if promql.names(rule.expr) & _NCCL else 1.0
         total += raw * known.shares.get(rule.record if isinstance(rule, RecordingRule) else rule.alert, 0.0)
-    return total * (known.rules[0] + known.rules[1] * fleet.gpus)
+    return total * _grown(known.rules, fleet.gpus)
 
 
 def exponent(sizes: Iterable[tuple[float, float]]) -> float:

@@ -37,8 +37,8 @@ class Measured:
     """Coefficients.
 
     ``recorded`` are series a GPU and series a job of each rule, ``shares`` the part of each rule in what all take.
-    ``rules`` and ``read`` are seconds a dump of all rules and of one read: of any fleet, and a GPU. ``memory`` are
-    bytes of any server, and a raw series; ``working`` are bytes with the rules, of any server, and a GPU. ``disk`` are
+    ``rules`` and ``read`` are seconds a dump of all rules and of one read, ``working`` bytes with the rules: each a
+    scale and the exponent of the number of GPUs. ``memory`` are bytes of any server, and a raw series. ``disk`` are
     bytes a sample; ``nccl`` and ``companions`` series a GPU of the fleets that were measured.
     """
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dashgen.engine.prometheus import ExpressionError, Server
+from dashgen.engine.prometheus import ExpressionError
+from dashgen.engine.queries import Queries
 from dashgen.grafana import variables
 from dashgen.grafana.parsed import Board, PanelView
 from dashgen.recordings.format import Recording, Series
@@ -49,7 +50,7 @@ class Viewer:
 
     def __init__(
         self,
-        server: Server,
+        server: Queries,
         story: Recording,
         interval: int,
         board: Board,

@@ -12,19 +12,15 @@ import shutil
 import socket
 import subprocess
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-import numpy as np
-
+from dashgen.engine.queries import Queries
 from dashgen.engine.ruletest import (
     Evaluation,
     ExpressionError,
@@ -67,7 +63,6 @@ _CHECK_SECONDS = 60
 _EVALUATE_SECONDS = 1800
 _START_SECONDS = 300  # a busy machine must not cost a result; a Prometheus that ends says so at once
 _STOP_SECONDS = 20
-_QUERY_SECONDS = 130  # Prometheus gives up a query after two minutes
 
 
 # Tools.
@@ -266,7 +261,7 @@ def _last_line(text: str) -> str:
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no message")
 
 
-class Server:
+class Server(Queries):
     """A Prometheus on a data directory, for as long as the ``with`` block runs; it scrapes nothing.
 
     ``lookback`` is how long a sample counts, in seconds. Blocks hold no stale markers, so choose a little more than the
@@ -278,8 +273,7 @@ class Server:
         self._data = data
         self._flags = (f"--query.lookback-delta={lookback}s", f"--query.max-samples={max_samples}")
         self._stack = ExitStack()
-        # A proxy of the environment is not for the loopback interface.
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        super().__init__()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -339,48 +333,6 @@ class Server:
         # A panic leaves its stack below the line that says what went wrong.
         return _last_line("\n".join(line for line in log.splitlines() if "err=" in line) or log)
 
-    def query(self, expr: str, moment: float) -> list[Series]:
-        """The value of an expression at a moment: one sample a series; a scalar is a series without a name."""
-        data = self._ask("query", expr, query=expr, time=f"{moment:.3f}")
-        result = data["result"]
-        if data["resultType"] == "matrix":
-            return [_series(one["metric"], one["values"]) for one in result]
-        if data["resultType"] in ("scalar", "string"):
-            return [_series({}, [result])] if data["resultType"] == "scalar" else []
-        return [_series(one["metric"], [one["value"]]) for one in result]
-
-    def query_range(self, expr: str, start: float, end: float, step: float) -> list[Series]:
-        """The values of an expression at ``start``, ``start + step``, … up to ``end``."""
-        times = {"start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{step:.3f}"}
-        data = self._ask("query_range", expr, query=expr, **times)
-        return [_series(one["metric"], one["values"]) for one in data["result"]]
-
-    def label_values(self, label: str, match: str | None = None) -> list[str]:
-        """The sorted values of a label, over the series that ``match`` selects."""
-        parameters = {"match[]": match} if match else {}
-        answer = self._get(f"label/{urllib.parse.quote(label, safe='')}/values", match or label, parameters)
-        return [str(value) for value in answer]
-
-    def series(self, match: str) -> list[dict[str, str]]:
-        """The labels, ``__name__`` included, of all series that ``match`` selects."""
-        return [dict(one) for one in self._get("series", match, {"match[]": match})]
-
-    def _ask(self, path: str, expr: str, **parameters: str) -> Any:
-        return self._open(path, expr, urllib.parse.urlencode(parameters).encode())
-
-    def _get(self, path: str, expr: str, parameters: Mapping[str, str]) -> Any:
-        return self._open(f"{path}?{urllib.parse.urlencode(parameters)}", expr, None)
-
-    def _open(self, path: str, expr: str, body: bytes | None) -> Any:
-        try:
-            with self._opener.open(f"{self._url}/api/v1/{path}", body, timeout=_QUERY_SECONDS) as answer:
-                return json.load(answer)["data"]
-        except urllib.error.HTTPError as error:
-            with error:
-                raise ExpressionError(f"{one_line(expr)}: {_api_error(error)}") from error
-        except OSError as error:
-            raise UserError(f"prometheus: no answer to {one_line(expr)}: {self._complaint()}") from error
-
 
 def _free_port() -> int:
     with socket.socket() as probe:
@@ -395,16 +347,3 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def _api_error(error: urllib.error.HTTPError) -> str:
-    try:
-        return one_line(json.load(error)["error"])
-    except (ValueError, KeyError):
-        return f"HTTP {error.code}"
-
-
-def _series(metric: Mapping[str, str], points: Sequence[tuple[float, str]]) -> Series:
-    labels = tuple(sorted((key, value) for key, value in metric.items() if key != "__name__"))
-    times, values = zip(*points, strict=True)
-    return Series(metric.get("__name__", ""), labels, np.array(times, float), np.array(values, float))

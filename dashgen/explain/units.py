@@ -22,6 +22,8 @@ _WORDS = {
     Unit.MEBIBYTES: "MiB",
     Unit.BYTES_PER_SECOND: "bytes per second",
     Unit.TIMESTAMP: "time, seconds since 1970",
+    Unit.CELSIUS: "°C",
+    Unit.WATTS: "W",
     Unit.TFLOPS: "TFLOP/s",
     Unit.BOOL: "0 or 1",
 }

@@ -46,7 +46,7 @@ def dashboard(board: Dashboard, style: Style, links: Sequence[Dashboard] = ()) -
         timePicker=core.TimePicker(refreshIntervals=list(picks), timeOptions=[]),
         graphTooltip=core.GRAPH_TOOLTIP_MODE_SHARED_CROSSHAIR,
         annotations=core.Annotations([_BUILT_IN_ANNOTATION, *(_annotation(each, style) for each in board.annotations)]),
-        links=[_board_link(other, style) for other in links if other.slug != board.slug],
+        links=[_board_link(board, other, style) for other in links if other.slug != board.slug],
     )
     extra = {
         "fiscalYearStartMonth": 0,
@@ -104,13 +104,23 @@ def _annotation(annotation: Annotation, style: Style) -> Json:
     }
 
 
-def _board_link(board: Dashboard, style: Style) -> core.DashboardLink:
+def _board_link(board: Dashboard, other: Dashboard, style: Style) -> core.DashboardLink:
+    """Grafana hands all variables over by their names; a choice that is called otherwise there needs telling."""
+    own = {each.name for each in board.variables}
+    handed = [
+        f"var-{theirs.name}=${{{ours.name}}}"
+        for theirs in other.variables
+        for ours in board.variables
+        # One value fits where several can be chosen, and not the other way round.
+        if theirs.name not in own and (theirs.label, theirs.series) == (ours.label, ours.series)
+        if theirs.multi or not ours.multi
+    ]
     return core.DashboardLink(
         type="link",
-        title=board.title,
-        tooltip=board.question,
+        title=other.title,
+        tooltip=other.question,
         icon="dashboard",
-        uri=f"/d/{uid(style, board.slug)}",
+        uri=f"/d/{uid(style, other.slug)}" + "?" * bool(handed) + "&".join(handed),
         includeVars=True,
         keepTime=True,
     )
@@ -145,7 +155,7 @@ def _variable(variable: Variable, style: Style) -> Json:
         refresh=core.REFRESH_ON_TIME_RANGE_CHANGE,
         hide=core.HIDE_VARIABLE if variable.hidden else core.SHOW,
         # The newest job comes first, everything else as in a telephone book.
-        sort=core.SORT_NUMERIC_DESC if variable.name == "job" else core.SORT_ALPHA_ASC,
+        sort=core.SORT_NUMERIC_DESC if variable.title == "Job" else core.SORT_ALPHA_ASC,
     )
     everything = {"text": "All", "value": "$__all"} if variable.multi else None
     return overlay(plain(raw), {"allowCustomValue": True, "current": everything, "definition": query})

@@ -257,8 +257,29 @@ def _transformations(panel: Panel, columns: Mapping[str, str]) -> list[Json]:
     names = [*(["Time"] if merge else []), *columns]
     keep = {"id": "filterFieldsByName", "options": {"include": {"names": names}}}
     order = {name: index for index, name in enumerate(columns)}
+    if panel.across:
+        return _grid(panel, columns, order)
     options = {"excludeByName": {"Time": True} if merge else {}, "indexByName": order, "renameByName": dict(columns)}
     return [*curves, keep, *merge, {"id": "organize", "options": options}]
+
+
+def _grid(panel: Panel, columns: Mapping[str, str], order: Mapping[str, int]) -> list[Json]:
+    """One row for each value of the first column's label, one column for each of the label across."""
+    label, title = next(iter(columns.items()))
+    # Grafana's own name for the column of the rows.
+    corner = f"{label}\\{panel.across}"
+    fields = {"rowField": label, "columnField": panel.across, "valueField": "Value", "emptyValue": "null"}
+    places = {corner if name == label else name: index for name, index in order.items()}
+    names = {corner: title} | {name: shown for name, shown in columns.items() if name not in (label, shown)}
+    return [
+        {"id": "groupingToMatrix", "options": fields},
+        {"id": "organize", "options": {"excludeByName": {}, "indexByName": places, "renameByName": names}},
+    ]
+
+
+def _is_value(panel: Panel, name: str) -> bool:
+    """Whether a column holds numbers: in a grid all but the first do."""
+    return name not in list(panel.columns)[:1] if panel.across else name.startswith(("Value", "Trend"))
 
 
 def _column_overrides(panel: Panel, columns: Mapping[str, str]) -> list[Json]:
@@ -268,7 +289,7 @@ def _column_overrides(panel: Panel, columns: Mapping[str, str]) -> list[Json]:
     overrides = [override("byRegexp", "/.+/", noValue="–")] if columns else []
     overrides += [_unit(columns.get(name, name), unit) for name, unit in units.items()]
     for name, title in columns.items():
-        if not name.startswith(("Value", "Trend")):
+        if not _is_value(panel, name):
             # Grafana takes a label that looks like a number for one: job 41502 of a table in percent is 4150200 %.
             said = {"mappings": _words(panel.words)} if panel.words else {}
             overrides.append(override("byName", title, unit="string", **said))
@@ -279,7 +300,7 @@ def _column_overrides(panel: Panel, columns: Mapping[str, str]) -> list[Json]:
         overrides += [
             override("byName", title, custom__cellOptions=_PAINTED)
             for name, title in columns.items()
-            if name.startswith("Value") and name not in units and title not in units
+            if _is_value(panel, name) and name not in units and title not in units
         ]
     for name, states in panel.column_states.items():
         title = columns[_column(panel, name)]
@@ -312,6 +333,9 @@ def _linked(panel: Panel, columns: Mapping[str, str]) -> dict[str, dict[str, str
         for field in fields:
             if field not in columns:
                 raise ValueError(f"{panel.title}: a link reads the column {field}, which the table does not show")
+        for field in fields if panel.across else ():
+            # A grid has no column of a label's name any more: its title is left.
+            url = url.replace(f"${{__data.fields.{field}}}", f"${{__data.fields.{columns[field]}}}")
         found.setdefault(fields[0] if fields else next(iter(columns)), {})[title] = url
     return found
 

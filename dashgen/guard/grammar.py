@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from dashgen import promql
 from dashgen.errors import one_line
+from dashgen.guard import oldest
 from dashgen.guard.text import line, quoted
 
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
@@ -48,8 +49,10 @@ def _check_word(name: str, places: str, why: str) -> None:
 
 
 def check_expression(expr: str) -> None:
-    """Raise ValueError where a text is not PromQL, or holds a regular expression that Prometheus refuses."""
-    for pattern in promql.patterns(promql.parse(expr)):
+    """Raise ValueError where a text is not PromQL of every Prometheus that packs are for, with its patterns."""
+    tree = promql.parse(expr)
+    oldest.check(expr, tree)
+    for pattern in promql.patterns(tree):
         check_regex(pattern)
 
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from dashgen import catalogue
@@ -165,12 +167,28 @@ def _pieces(clustered: str, single: str) -> Pieces | Either:
 
 def sources(site: Site, build: Build, overlays: Sequence[str] = ()) -> dict[str, str]:
     """path -> text of the mixin of a site; ``overlays`` are imports to put on top of it."""
+    imports = [*(f"{part}.libsonnet" for part in ("config", "rules", "alerts", "dashboards")), *overlays]
+    whole = HEADER + " +\n".join(f"(import {text(path)})" for path in imports) + "\n"
+    return {"mixin.libsonnet": whole, **_own(_Asked(site.model_dump_json(exclude={"overlays"}), site, build))}
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A site whose mixin is wanted, known by all that it says but its overlays."""
+
+    description: str
+    site: Site = field(compare=False)
+    build: Build = field(compare=False)
+
+
+# Eight builds go into it, and with overlays both the bundle and the mixin target want it.
+@lru_cache(maxsize=4)
+def _own(asked: _Asked) -> Mapping[str, str]:
+    """path -> text of the mixin without overlays."""
+    site, build = asked.site, asked.build
     clustered, single = (_parts(_marked(site, cluster=cluster), build) for cluster in (True, False))
     merged = _by_cluster(clustered, single)
-    parts = ["config", "rules", "alerts", "dashboards"]
-    imports = [*(f"{part}.libsonnet" for part in parts), *overlays]
     return {
-        "mixin.libsonnet": HEADER + " +\n".join(f"(import {text(path)})" for path in imports) + "\n",
         "config.libsonnet": HEADER + _config(site, build(site, tuple(Sensitivity))),
         "words.libsonnet": HEADER + _WORDS,
         "rules.libsonnet": HEADER + _fields({"prometheusRules+": {"groups+": merged["recording"]}}),
@@ -244,12 +262,12 @@ def _alerts(groups: Sequence[Mapping[str, Any]]) -> str:
 def _fields(fields: Mapping[str, Mapping[str, object]]) -> str:
     """Hidden fields; the words are made once for each."""
     made = []
-    for field, value in fields.items():
+    for name, value in fields.items():
         members = "".join(
             f"    {key if key.endswith('+') else text(key)}: {source(item, 2)},\n" for key, item in value.items()
         )
         made.append(
-            f"  {field}:: {{\n    local c = $._config,\n    local w = (import 'words.libsonnet')(c),\n{members}  }},\n"
+            f"  {name}:: {{\n    local c = $._config,\n    local w = (import 'words.libsonnet')(c),\n{members}  }},\n"
         )
     return f"{{\n{''.join(made)}}}\n"
 

@@ -90,11 +90,14 @@ def legend_label_dropped(board: Board) -> Iterator[Hit]:
                 yield panel.where, f"keep the label {label} in a query, or take it out of the columns and links"
 
 
-def _columns(panel: PanelView) -> Iterator[str]:
-    """The labels that a table is told to show."""
-    for step in objects(panel.json.get("transformations")):
-        names = mapping(mapping(step.get("options")).get("renameByName"))
-        yield from (name for name in names if step.get("id") == "organize" and not _OWN_COLUMN.fullmatch(name))
+def _columns(panel: PanelView) -> list[str]:
+    """The labels that a table is told to show; the columns of a matrix are the values of one."""
+    steps = [(each.get("id"), mapping(each.get("options"))) for each in objects(panel.json.get("transformations"))]
+    for kind, options in steps:
+        if kind == "groupingToMatrix":
+            return [str(options[name]) for name in ("rowField", "columnField") if name in options]
+    names = [name for kind, options in steps if kind == "organize" for name in mapping(options.get("renameByName"))]
+    return [name for name in names if not _OWN_COLUMN.fullmatch(name)]
 
 
 def _linked_labels(panel: PanelView) -> list[str]:

@@ -172,6 +172,22 @@ def _mergeable(one: Row, other: Row) -> bool:
     return all(one[name] is None or one[name] == other[name] for name in one.keys() & other.keys())
 
 
+def _matrix(tables: list[Table], options: Json) -> list[Table]:
+    """A row for each word of one column, a column for each of another, in the order in which they come."""
+    across, down, value = (str(options.get(name)) for name in ("columnField", "rowField", "valueField"))
+    if len(tables) != 1 or not {across, down, value} <= set(tables[0].columns):
+        return tables
+    if options.get("emptyValue") != "null":
+        raise NotDrawn("transformation groupingToMatrix that fills empty cells")
+    (given,) = tables
+    corner = f"{down}\\{across}"
+    names = tuple(dict.fromkeys(str(row[across]) for row in given.rows))
+    rows: dict[Cell, Row] = {row[down]: {corner: row[down], **dict.fromkeys(names)} for row in given.rows}
+    for row in given.rows:
+        rows[row[down]][str(row[across])] = row[value]
+    return [Table((corner, *names), tuple(rows.values()), dict.fromkeys(names, given.refs[value]))]
+
+
 def _organize(tables: list[Table], options: Json) -> list[Table]:
     if mapping(options.get("includeByName")):
         raise NotDrawn("transformation organize with includeByName")
@@ -196,6 +212,7 @@ _TRANSFORMATIONS: Mapping[str, Callable[[list[Table], Json], list[Table]]] = {
     "timeSeriesTable": lambda tables, options: tables,
     "filterFieldsByName": _keep,
     "merge": _merge,
+    "groupingToMatrix": _matrix,
     "organize": _organize,
 }
 

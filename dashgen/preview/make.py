@@ -10,6 +10,7 @@ from pathlib import Path
 from dashgen.engine.evaluated import Replay, replay, serve, within
 from dashgen.engine.panels import Viewer
 from dashgen.engine.prometheus import ExpressionError
+from dashgen.engine.queries import Queries
 from dashgen.errors import UserError
 from dashgen.grafana import variables
 from dashgen.grafana.parsed import Board, Json, mapping, objects
@@ -21,7 +22,7 @@ from dashgen.preview.figures import Region, Span
 from dashgen.preview.frames import legend
 from dashgen.preview.page import Page, page
 from dashgen.preview.sections import Mark, Section, anchor
-from dashgen.recordings.format import Labels, Series, read_samples, read_story
+from dashgen.recordings.format import Labels, Recording, Series, read_samples, read_story
 from dashgen.validation.validate import PanelNeeds
 
 MOST_POINTS = 960
@@ -121,16 +122,44 @@ def drawn(
     Single values are those of ``now``, in seconds since the epoch; ``truths`` are shaded in every graph. ``first`` is
     the number of the first panel in the page.
     """
+    with serve(played) as server:
+        opened = Opened(server, played.story, played.interval, now, played.names)
+        return sections_of(bundle, slugs, opened, truths, panel_needs, progress, first)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A Prometheus on which boards are opened, and the story of what it holds.
+
+    ``interval`` is that of its rules in seconds, ``now`` the shown moment, ``present`` the names of all its series.
+    """
+
+    server: Queries
+    story: Recording
+    interval: int
+    now: float
+    present: Collection[str]
+
+
+def sections_of(
+    bundle: Bundle,
+    slugs: Sequence[str],
+    opened: Opened,
+    truths: Sequence[Region],
+    panel_needs: PanelNeeds,
+    progress: Callable[[str], None] = lambda step: None,
+    first: int = 1,
+) -> tuple[Section, ...]:
+    """Boards as ``drawn`` has them, on a Prometheus that runs already."""
     anchors = {str(bundle.dashboards[slug].get("uid")): anchor(first, number) for number, slug in enumerate(slugs)}
     sections = []
-    with serve(played) as server:
-        for slug in slugs:
-            board = Board(bundle.dashboards[slug])
-            viewer = Viewer(server, played.story, played.interval, board, None, MOST_POINTS, now)
-            needs = {title: metrics for (where, title), metrics in panel_needs.items() if where == slug}
-            marks = (*truths, story.dotted(now))
-            sections.append(_section(board, viewer, needs, played.names, anchors, marks))
-            progress(slug)
+    for slug in slugs:
+        board = Board(bundle.dashboards[slug])
+        viewer = Viewer(opened.server, opened.story, opened.interval, board, None, MOST_POINTS, opened.now)
+        needs = {title: metrics for (where, title), metrics in panel_needs.items() if where == slug}
+        marks = (*truths, story.dotted(opened.now))
+        sections.append(_section(board, viewer, needs, opened.present, anchors, marks))
+        progress(slug)
     return tuple(sections)
 
 

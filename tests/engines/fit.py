@@ -42,6 +42,13 @@ def line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return float(first), float(slope)
 
 
+def curve(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The power of a fleet's size that misses each point by the least part of it: its scale and its exponent."""
+    x, y = np.log(np.array(points, float)).T
+    exponent, scale = np.polyfit(x, y, 1)
+    return float(np.exp(scale)), float(exponent)
+
+
 def recorded() -> dict[str, tuple[float, float]]:
     """Series a GPU and a job of every rule."""
     site = Site()
@@ -85,13 +92,13 @@ def main() -> None:
     heaps = [(bill["series"], bill["memory"]) for bill in bills]
     weights = {rule["name"]: rule["seconds"] * rule["share"] for rule in costs["rules"]}
     data = {
-        "disk": round(float(np.mean([bill["disk"] for bill in bills])), 3),
+        "disk": round(float(np.mean([bill["disk"] for bill in bills if "disk" in bill])), 3),
         "nccl": largest["nccl_series"] / largest["gpus"],
         "companions": round(largest["companion_series"] / largest["gpus"], 3),
         "memory": _rounded(line(heaps)),
-        "working": _rounded(line([(each["gpus"], each["memory_with_rules"]) for each in sizes])),
-        "read": _rounded(line([(each["gpus"], each["read_seconds"]) for each in sizes])),
-        "rules": _rounded(line([(each["gpus"], each["rule_seconds"]) for each in sizes])),
+        "working": _rounded(curve([(each["gpus"], each["memory_with_rules"]) for each in sizes])),
+        "read": _rounded(curve([(each["gpus"], each["read_seconds"]) for each in sizes])),
+        "rules": _rounded(curve([(each["gpus"], each["rule_seconds"]) for each in sizes])),
         "shares": {name: float(f"{weight / sum(weights.values()):.3g}") for name, weight in weights.items()},
         "recorded": recorded(),
         "sizes": sizes,

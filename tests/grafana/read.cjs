@@ -69,16 +69,18 @@ function table({ grafana, theme, panel, config, data }) {
   if (!first || !data.some((frame) => frame.length)) {
     return { frames: data.length, empty: config.defaults.noValue || 'No data' };
   }
-  let shown = first;
+  // A cell is asked by its place before sorting, which its links know.
+  const place = { name: 'place', type: grafana.FieldType.number, config: {}, values: Array.from({ length: first.length }, (_, row) => row) };
+  let shown = { ...first, fields: [...first.fields, place] };
   for (const { displayName, desc } of [...(panel.options?.sortBy ?? [])].reverse()) {
-    const index = shown.fields.findIndex((field) => grafana.getFieldDisplayName(field, shown) === displayName);
+    const index = first.fields.findIndex((field) => grafana.getFieldDisplayName(field, first) === displayName);
     shown = index < 0 ? shown : grafana.sortDataFrame(shown, index, desc);
   }
-  const fields = shown.fields.filter((field) => !field.config.custom?.hidden);
+  const fields = first.fields.filter((field) => !field.config.custom?.hidden);
   return {
     frames: data.filter((frame) => frame.fields.length).length,
-    columns: fields.map((field) => grafana.getFieldDisplayName(field, shown)),
-    rows: Array.from({ length: shown.length }, (_, row) => fields.map((field) => cell(grafana, theme, field, row))),
+    columns: fields.map((field) => grafana.getFieldDisplayName(field, first)),
+    rows: shown.fields.at(-1).values.map((row) => fields.map((field) => cell(grafana, theme, field, row))),
   };
 }
 

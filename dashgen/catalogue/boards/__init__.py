@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dashgen.catalogue.boards import fabric, fleet, job, outliers, p2p, telemetry
+from dashgen.catalogue.boards import fabric, fleet, job, outliers, p2p, raw, telemetry
 from dashgen.catalogue.boards.parts import cluster_variable, marks
 from dashgen.model import Dashboard, Sensitivity
 
@@ -21,5 +21,6 @@ def templates(sensitivity: Sensitivity) -> tuple[Dashboard, ...]:
         p2p.board(sensitivity),
         fabric.board(sensitivity),
         telemetry.board(sensitivity),
+        raw.board(sensitivity),
     )
     return tuple(replace(each, annotations=marks(each.variables)) for each in boards)

@@ -7,6 +7,7 @@ variable, so that a fleet of thousands of ports costs no more than the ports of 
 
 from __future__ import annotations
 
+from dashgen.catalogue.boards.gpus import GPUS
 from dashgen.catalogue.boards.parts import FEW, JOB, JOBS, answers, threshold
 from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit, Variable
 
@@ -58,30 +59,212 @@ def _exporter(
     )
 
 
-def _gpu(title: str, description: str, key: str, unit: Unit, *, relative: bool = False, rate: bool = False) -> Panel:
-    """A panel of dcgm-exporter's series. DCGM counts GPUs in another order than CUDA, so the legend says whose number."""
-    series = f'<{key}>{{<dcgm_host>=~"$node"}}'
-    expr = f"rate({series}[$__rate_interval])" if rate else series
-    if relative:
-        expr = f"{expr}\n/ on () group_left () quantile(0.5, {series})"
-    return Panel(
-        title=title,
-        description=description,
-        type="timeseries",
-        unit=unit,
-        queries=(
-            Query(
-                expr=expr,
-                legend="{{<dcgm_host>}} DCGM GPU {{gpu}}" + (" {{clock_event}}" if key == "clock_events" else ""),
+_SUSPECTS = Row(
+    title="Suspects",
+    panels=(
+        answers(
+            "node:fabric_suspect:ratio",
+            title="Ports that are suspect or down",
+            question="Which port is down, or has rising errors while the job's network is slow?",
+            query='@{<node_label>=~"$node", <of_job>}',
+            type="table",
+            instant=True,
+            also=(Query(expr='node:fabric_port_down:state{<node_label>=~"$node", <of_job>}', instant=True),),
+            healthy="no row",
+            bad="a row: this node, device and port, how many times over the published limit, and the state of its link",
+            width=12,
+            height=6,
+            columns={
+                "<node_label>": "Node",
+                "device": "Device",
+                "port": "Port",
+                "counter": "Counter",
+                "Value #A": "Times the limit",
+                "Value #B": "Link",
+            },
+            column_states={"Value #B": _LINK_STATES},
+            order="-Times the limit",
+            no_value="no port is down or under suspicion",
+            companion="infiniband",
+        ),
+        answers(
+            "node:fabric_errors:rate",
+            title="Error counters that rise",
+            query='3600 * @{<node_label>=~"$node", <of_job>}',
+            legend="{{<node_label>}} {{device}} {{counter}}",
+            read="The published limits: 120 symbol errors, 300 link recoveries an hour; 10 broken packets, 100 discards a second.",
+            bad="a line that begins with a degradation window of the job",
+            unit=Unit.PER_HOUR,
+            width=12,
+            height=6,
+            minimum=0.0,
+            no_value="no counter rises",
+            companion="infiniband",
+        ),
+        answers(
+            "node:fabric_port_down:state",
+            title="Link state by port",
+            question="Which links went away, and when?",
+            query='@{<node_label>=~"$node", <of_job>}',
+            legend=_PORT,
+            also=(
+                Query(
+                    expr="4 * group(node:nccl_gpus:count{<of_job>})\n"
+                    "unless on () node:fabric_port_down:state{<of_job>}\n"
+                    "or on ()\n"
+                    "vector(0) unless on () last_over_time(node:nccl_gpus:count{<of_job>}[$__range] @ end())",
+                    legend="all links that were in use",
+                ),
+            ),
+            type="state-timeline",
+            unit=Unit.NONE,
+            read="A port has a line for as long as its link is away; one that nobody ever used has none.",
+            healthy="one line: all that were in use are active",
+            bad="a bar that is down or initialising, however short",
+            states=_LINK_STATES,
+            width=12,
+            height=6,
+            companion="infiniband",
+        ),
+        _exporter(
+            "Link losses by port",
+            "How often did links go down, or train themselves again, at each point? Healthy: 0. Bad: any loss "
+            "while a job runs, and more than a few recoveries: cable, transceiver, adapter.",
+            "infiniband",
+            ("increase(<ib_link_downed>{HERE}[$__rate_interval])", f"{_PORT} down"),
+            ("increase(<ib_link_recoveries>{HERE}[$__rate_interval])", f"{_PORT} recovered"),
+            unit=Unit.COUNT,
+            minimum=0.0,
+            width=12,
+            height=6,
+        ),
+    ),
+)
+
+_PORTS = Row(
+    title="InfiniBand and RoCE ports (node_exporter, infiniband)",
+    collapsed=True,
+    panels=(
+        _exporter(
+            "Traffic by port",
+            "How much do the ports send (up) and receive (down)? Healthy: alike on all ports of a job. Bad: one port "
+            "far below the others is the slow rail, one far above is the way around it.",
+            "infiniband",
+            ("rate(<ib_transmitted>{HERE}[$__rate_interval])", f"{_PORT} sent"),
+            ("-rate(<ib_received>{HERE}[$__rate_interval])", f"{_PORT} received"),
+            unit=Unit.BYTES_PER_SECOND,
+        ),
+        _exporter(
+            "Waiting for credit by port",
+            "How long do ports have data and may not send it (PortXmitWait, in ticks a second)? Healthy: 0, or alike on all "
+            "ports. Bad: there is no published limit: a port that waits more than its neighbours sends into congestion.",
+            "infiniband",
+            ("rate(<ib_wait>{HERE}[$__rate_interval])", _PORT),
+            minimum=0.0,
+        ),
+    ),
+)
+
+_ROCE = Row(
+    title="RoCE (node_exporter 1.11 or newer, hw_counters)",
+    collapsed=True,
+    panels=(
+        _exporter(
+            "Congestion notifications by port",
+            "Who is told to send slower (handled), and who tells others (sent)? Healthy: few. Bad: one port that sends "
+            "many is the target of an incast, the ports that handle them are its senders.",
+            "hw_counters",
+            ("rate(<hw_cnp_handled>{HERE}[$__rate_interval])", f"{_PORT} handled"),
+            ("rate(<hw_cnp_sent>{HERE}[$__rate_interval])", f"{_PORT} sent"),
+            minimum=0.0,
+        ),
+        _exporter(
+            "Time-outs and retries by port",
+            "Do RDMA operations have to be repeated? Healthy: 0. Bad: more than one unanswered operation a second, or "
+            "any receiver that was not ready.",
+            "hw_counters",
+            ("rate(<hw_ack_timeouts>{HERE}[$__rate_interval])", f"{_PORT} unanswered"),
+            ("rate(<hw_rnr_retries>{HERE}[$__rate_interval])", f"{_PORT} not ready"),
+            minimum=0.0,
+        ),
+        _exporter(
+            "Slow restarts and disorder by port",
+            "Were packets lost or overtaken? Healthy: 0 slow restarts; some disorder is normal with adaptive routing. "
+            "Bad: more than ten slow restarts a second.",
+            "hw_counters",
+            ("rate(<hw_slow_restarts>{HERE}[$__rate_interval])", f"{_PORT} slow restart"),
+            ("rate(<hw_out_of_sequence>{HERE}[$__rate_interval])", f"{_PORT} out of order"),
+            minimum=0.0,
+        ),
+    ),
+)
+
+
+def _host_network(sensitivity: Sensitivity) -> Row:
+    return Row(
+        title="Host network (node_exporter, netclass and netstat)",
+        collapsed=True,
+        panels=(
+            _exporter(
+                "MTU by node and interface",
+                "Do all nodes agree about the largest packet? An interface that differs from its peers has a second line. "
+                "Healthy: one value an interface. Bad: one node on another line than its peers: works on two nodes, fails "
+                "on eight.",
+                "host_network",
+                ('<net_mtu>{device=~"<net_devices>", HERE}', "{{<node_label>}} {{device}}"),
+                unit=Unit.NONE,
+                also=(
+                    Query(
+                        expr='node:network_mtu_odd:bytes{<node_label>=~"$node", <of_job>}',
+                        legend="unlike its peers: {{<node_label>}} {{device}}",
+                    ),
+                ),
+            ),
+            _exporter(
+                "TCP retransmits by node",
+                "What share of its TCP segments does each node send again? Healthy: far below one percent. Bad: percents; "
+                "of interest where NCCL uses sockets, else for storage and control traffic.",
+                "host_network",
+                (
+                    "rate(<tcp_retransmitted>{HERE}[$__rate_interval]) / rate(<tcp_sent>{HERE}[$__rate_interval])",
+                    "{{<node_label>}}",
+                ),
+                unit=Unit.RATIO,
+                minimum=0.0,
+                steps=((None, "ok"), (threshold("NcclTcpRetransmits", sensitivity), "warn")),
+            ),
+            _exporter(
+                "Carrier changes by interface",
+                "How often did interfaces lose or regain their carrier at each point? Healthy: 0. Bad: more than 2 within minutes.",
+                "host_network",
+                (
+                    'increase(<net_carrier_changes>{device=~"<net_devices>", HERE}[$__rate_interval])',
+                    "{{<node_label>}} {{device}}",
+                ),
+                unit=Unit.COUNT,
+                minimum=0.0,
             ),
         ),
-        companion="clock_events" if key == "clock_events" else "dcgm",
-        points=FEW,
-        width=8,
-        height=7,
-        # A percent of the clock is a ripple on an axis that begins at zero.
-        minimum=None if relative else 0.0,
     )
+
+
+_SWITCHES = Row(
+    title="Switch ports (infiniband_exporter)",
+    collapsed=True,
+    panels=(
+        answers(
+            "node:switch_errors:rate",
+            title="Switch ports with rising errors",
+            query='@{<node_label>=~"$node"}',
+            legend="{{switch}} {{port}} {{uplink}} {{counter}}",
+            bad="a line: the same cable as the port of the node that it names, seen from the other end",
+            width=24,
+            height=7,
+            minimum=0.0,
+            no_value="no counter rises",
+        ),
+    ),
+)
 
 
 def board(sensitivity: Sensitivity) -> Dashboard:
@@ -92,255 +275,11 @@ def board(sensitivity: Sensitivity) -> Dashboard:
         question="Is the fabric or a GPU of this job's nodes at fault?",
         variables=(JOB, NODE, TARGET),
         rows=(
-            Row(
-                title="Suspects",
-                panels=(
-                    answers(
-                        "node:fabric_suspect:ratio",
-                        title="Ports that are suspect or down",
-                        question="Which port is down, or has rising errors while the job's network is slow?",
-                        query='@{<node_label>=~"$node", <of_job>}',
-                        type="table",
-                        instant=True,
-                        also=(
-                            Query(expr='node:fabric_port_down:state{<node_label>=~"$node", <of_job>}', instant=True),
-                        ),
-                        healthy="no row",
-                        bad="a row: this node, device and port, how many times over the published limit, and the state of its link",
-                        width=12,
-                        height=6,
-                        columns={
-                            "<node_label>": "Node",
-                            "device": "Device",
-                            "port": "Port",
-                            "counter": "Counter",
-                            "Value #A": "Times the limit",
-                            "Value #B": "Link",
-                        },
-                        column_states={"Value #B": _LINK_STATES},
-                        order="-Times the limit",
-                        no_value="no port is down or under suspicion",
-                        companion="infiniband",
-                    ),
-                    answers(
-                        "node:fabric_errors:rate",
-                        title="Error counters that rise",
-                        query='3600 * @{<node_label>=~"$node", <of_job>}',
-                        legend="{{<node_label>}} {{device}} {{counter}}",
-                        read="The published limits: 120 symbol errors, 300 link recoveries an hour; 10 broken packets, 100 discards a second.",
-                        bad="a line that begins with a degradation window of the job",
-                        unit=Unit.PER_HOUR,
-                        width=12,
-                        height=6,
-                        minimum=0.0,
-                        no_value="no counter rises",
-                        companion="infiniband",
-                    ),
-                    answers(
-                        "node:fabric_port_down:state",
-                        title="Link state by port",
-                        question="Which links went away, and when?",
-                        query='@{<node_label>=~"$node", <of_job>}',
-                        legend=_PORT,
-                        also=(
-                            Query(
-                                expr="4 * group(node:nccl_gpus:count{<of_job>})\n"
-                                "unless on () node:fabric_port_down:state{<of_job>}\n"
-                                "or on ()\n"
-                                "vector(0) unless on () last_over_time(node:nccl_gpus:count{<of_job>}[$__range] @ end())",
-                                legend="all links that were in use",
-                            ),
-                        ),
-                        type="state-timeline",
-                        unit=Unit.NONE,
-                        read="A port has a line for as long as its link is away; one that nobody ever used has none.",
-                        healthy="one line: all that were in use are active",
-                        bad="a bar that is down or initialising, however short",
-                        states=_LINK_STATES,
-                        width=12,
-                        height=6,
-                        companion="infiniband",
-                    ),
-                    _exporter(
-                        "Link losses by port",
-                        "How often did links go down, or train themselves again, at each point? Healthy: 0. Bad: any loss "
-                        "while a job runs, and more than a few recoveries: cable, transceiver, adapter.",
-                        "infiniband",
-                        ("increase(<ib_link_downed>{HERE}[$__rate_interval])", f"{_PORT} down"),
-                        ("increase(<ib_link_recoveries>{HERE}[$__rate_interval])", f"{_PORT} recovered"),
-                        unit=Unit.COUNT,
-                        minimum=0.0,
-                        width=12,
-                        height=6,
-                    ),
-                ),
-            ),
-            Row(
-                title="InfiniBand and RoCE ports (node_exporter, infiniband)",
-                collapsed=True,
-                panels=(
-                    _exporter(
-                        "Traffic by port",
-                        "How much do the ports send (up) and receive (down)? Healthy: alike on all ports of a job. Bad: one port "
-                        "far below the others is the slow rail, one far above is the way around it.",
-                        "infiniband",
-                        ("rate(<ib_transmitted>{HERE}[$__rate_interval])", f"{_PORT} sent"),
-                        ("-rate(<ib_received>{HERE}[$__rate_interval])", f"{_PORT} received"),
-                        unit=Unit.BYTES_PER_SECOND,
-                    ),
-                    _exporter(
-                        "Waiting for credit by port",
-                        "How long do ports have data and may not send it (PortXmitWait, in ticks a second)? Healthy: 0, or alike on all "
-                        "ports. Bad: there is no published limit: a port that waits more than its neighbours sends into congestion.",
-                        "infiniband",
-                        ("rate(<ib_wait>{HERE}[$__rate_interval])", _PORT),
-                        minimum=0.0,
-                    ),
-                ),
-            ),
-            Row(
-                title="RoCE (node_exporter 1.11 or newer, hw_counters)",
-                collapsed=True,
-                panels=(
-                    _exporter(
-                        "Congestion notifications by port",
-                        "Who is told to send slower (handled), and who tells others (sent)? Healthy: few. Bad: one port that sends "
-                        "many is the target of an incast, the ports that handle them are its senders.",
-                        "hw_counters",
-                        ("rate(<hw_cnp_handled>{HERE}[$__rate_interval])", f"{_PORT} handled"),
-                        ("rate(<hw_cnp_sent>{HERE}[$__rate_interval])", f"{_PORT} sent"),
-                        minimum=0.0,
-                    ),
-                    _exporter(
-                        "Time-outs and retries by port",
-                        "Do RDMA operations have to be repeated? Healthy: 0. Bad: more than one unanswered operation a second, or "
-                        "any receiver that was not ready.",
-                        "hw_counters",
-                        ("rate(<hw_ack_timeouts>{HERE}[$__rate_interval])", f"{_PORT} unanswered"),
-                        ("rate(<hw_rnr_retries>{HERE}[$__rate_interval])", f"{_PORT} not ready"),
-                        minimum=0.0,
-                    ),
-                    _exporter(
-                        "Slow restarts and disorder by port",
-                        "Were packets lost or overtaken? Healthy: 0 slow restarts; some disorder is normal with adaptive routing. "
-                        "Bad: more than ten slow restarts a second.",
-                        "hw_counters",
-                        ("rate(<hw_slow_restarts>{HERE}[$__rate_interval])", f"{_PORT} slow restart"),
-                        ("rate(<hw_out_of_sequence>{HERE}[$__rate_interval])", f"{_PORT} out of order"),
-                        minimum=0.0,
-                    ),
-                ),
-            ),
-            Row(
-                title="Host network (node_exporter, netclass and netstat)",
-                collapsed=True,
-                panels=(
-                    _exporter(
-                        "MTU by node and interface",
-                        "Do all nodes agree about the largest packet? An interface that differs from its peers has a second line. "
-                        "Healthy: one value an interface. Bad: one node on another line than its peers: works on two nodes, fails "
-                        "on eight.",
-                        "host_network",
-                        ('<net_mtu>{device=~"<net_devices>", HERE}', "{{<node_label>}} {{device}}"),
-                        unit=Unit.NONE,
-                        also=(
-                            Query(
-                                expr='node:network_mtu_odd:bytes{<node_label>=~"$node", <of_job>}',
-                                legend="unlike its peers: {{<node_label>}} {{device}}",
-                            ),
-                        ),
-                    ),
-                    _exporter(
-                        "TCP retransmits by node",
-                        "What share of its TCP segments does each node send again? Healthy: far below one percent. Bad: percents; "
-                        "of interest where NCCL uses sockets, else for storage and control traffic.",
-                        "host_network",
-                        (
-                            "rate(<tcp_retransmitted>{HERE}[$__rate_interval]) / rate(<tcp_sent>{HERE}[$__rate_interval])",
-                            "{{<node_label>}}",
-                        ),
-                        unit=Unit.RATIO,
-                        minimum=0.0,
-                        steps=((None, "ok"), (threshold("NcclTcpRetransmits", sensitivity), "warn")),
-                    ),
-                    _exporter(
-                        "Carrier changes by interface",
-                        "How often did interfaces lose or regain their carrier at each point? Healthy: 0. Bad: more than 2 within minutes.",
-                        "host_network",
-                        (
-                            'increase(<net_carrier_changes>{device=~"<net_devices>", HERE}[$__rate_interval])',
-                            "{{<node_label>}} {{device}}",
-                        ),
-                        unit=Unit.COUNT,
-                        minimum=0.0,
-                    ),
-                ),
-            ),
-            Row(
-                title="Switch ports (infiniband_exporter)",
-                collapsed=True,
-                panels=(
-                    answers(
-                        "node:switch_errors:rate",
-                        title="Switch ports with rising errors",
-                        query='@{<node_label>=~"$node"}',
-                        legend="{{switch}} {{port}} {{uplink}} {{counter}}",
-                        bad="a line: the same cable as the port of the node that it names, seen from the other end",
-                        width=24,
-                        height=7,
-                        minimum=0.0,
-                        no_value="no counter rises",
-                    ),
-                ),
-            ),
-            Row(
-                title="GPUs (dcgm-exporter)",
-                collapsed=True,
-                panels=(
-                    _gpu(
-                        "GPU utilisation",
-                        "Do kernels run? Healthy: near 100 %. Bad: one GPU below the others; a hung collective reads 100 % as well.",
-                        "gpu_util",
-                        Unit.PERCENT,
-                    ),
-                    _gpu(
-                        "Tensor core activity",
-                        "Do tensor cores work? Healthy: steady and alike. Bad: zero at full utilisation is a hang, one GPU lower or "
-                        "longer than the others is the late one.",
-                        "tensor_active",
-                        Unit.RATIO,
-                    ),
-                    _gpu(
-                        "SM clock relative to peers",
-                        "Is a GPU clocked lower than the median GPU of the job's nodes? Healthy: 1. Bad: a line below 0.95 that "
-                        "stays; throttle reasons are not exposed by default, so this is the evidence there is.",
-                        "sm_clock",
-                        Unit.RATIO,
-                        relative=True,
-                    ),
-                    _gpu(
-                        "Last XID by GPU",
-                        "Which XID error came last? Healthy: 0. Bad: any other; the code stays until the next one, so look when it "
-                        "changed. 74 is NVLink, 79 a GPU that fell off the bus, 94 and 95 are memory.",
-                        "xid",
-                        Unit.COUNT,
-                    ),
-                    _gpu(
-                        "NVLink traffic by GPU",
-                        "How much goes over NVLink, where DCGM exposes it? Healthy: alike on all GPUs. Bad: one GPU or node below "
-                        "the others. The unit differs between drivers: compare GPUs only with each other.",
-                        "nvlink_traffic",
-                        Unit.PER_SECOND,
-                        rate=True,
-                    ),
-                    _gpu(
-                        "Clock events by GPU and reason",
-                        "Why were clocks held back, where a custom counters file exposes it? Healthy: gpu_idle alone. Bad: "
-                        "hw_slowdown, hw_thermal, hw_power_brake or sw_thermal.",
-                        "clock_events",
-                        Unit.COUNT,
-                    ),
-                ),
-            ),
+            _SUSPECTS,
+            _PORTS,
+            _ROCE,
+            _host_network(sensitivity),
+            _SWITCHES,
+            GPUS,
         ),
     )

@@ -7,6 +7,7 @@ from dashgen.catalogue.boards.job_details import CHOSEN, DETAILS
 from dashgen.catalogue.boards.parts import (
     COLLECTIVE,
     FEW,
+    FEWEST,
     FRESH,
     JOB,
     PATH,
@@ -72,119 +73,131 @@ def _by_class(name: str, what: str, transport: str, bad: str, expected: str = ""
     )
 
 
+_SENTENCE = says(
+    "Verdict now",
+    "How is the job, since when, by whose fault, and at what price? The sentence is the verdict that alerts fire on. "
+    "Healthy: it says so. Bad: it names a suspect, and what is untouched; or no data, then nobody watches.",
+    sentence("<of_job>"),
+    no_value="No data: the job does not report, or has long ended",
+)
+
+
+def _figures(sensitivity: Sensitivity) -> Panel:
+    return answers(
+        VERDICT,
+        title="Verdict in figures",
+        query="@{<of_job>}",
+        type="table",
+        instant=True,
+        also=(
+            Query(expr=since("<of_job>"), instant=True),
+            Query(expr=lasts("<of_job>"), instant=True),
+            Query(
+                # A job that pauses for a checkpoint does no work either: what is lost is told beside a verdict.
+                expr="max by (<job>) (job:training_throughput_loss:ratio{<of_job>})\n"
+                f'and on (<job>) {VERDICT}{{state=~"degraded|recovering", <of_job>}}',
+                instant=True,
+            ),
+            Query(
+                expr=f'max by (<job>) (max_over_time({VERDICT}{{state=~"degraded|stalled", <of_job>}}[$__range]))\n'
+                f"and on (<job>) {VERDICT}{{<of_job>}}",
+                instant=True,
+            ),
+        ),
+        read="The depth is how much slower the suspect makes communication, or how late it is; the peak is the deepest in "
+        "the shown time.",
+        healthy="state healthy, no suspect",
+        bad="a suspect. Straggler: open the rank outliers; network or nvlink: open the fabric. Stalled: collect "
+        "stacks before the watchdog ends the job",
+        width=24,
+        height=3,
+        columns={
+            "<job_label>": "Job",
+            **WHAT,
+            "Value #B": "Since",
+            "Value #C": "For",
+            "Value #A": "Depth",
+            "Value #D": "Throughput lost",
+            "Value #E": "Peak",
+        },
+        column_units={
+            "Value #A": Unit.RATIO,
+            "Value #B": Unit.TIMESTAMP,
+            "Value #C": Unit.SECONDS,
+            "Value #E": Unit.RATIO,
+        },
+        steps=steps("NcclJobDegraded", sensitivity),
+        links={
+            "Who is late": link("outliers", job="${job}"),
+            "Fabric and GPUs of its nodes": link("fabric", job="${job}"),
+            "Send and Recv": link("p2p", job="${job}"),
+        },
+        words=WORDS,
+        no_value="the job does not report",
+    )
+
+
+_TIMELINE = answers(
+    VERDICT,
+    title="State and cause",
+    question="When was the job in which state, and who was the suspect?",
+    query=or_nobody(f"max by (<job>) (\n{state('<of_job>')}\n)", "<of_job>", "<job_label>", "$job"),
+    legend="job",
+    also=(Query(expr=named(state("<of_job>", "network NVLink late"), *PATH), legend="{{suspect}} {{who}}"),),
+    type="state-timeline",
+    unit=Unit.NONE,
+    read="The first line is the job; each suspect has a line of its own for as long as it was blamed.",
+    states=STATES,
+    healthy="one line, healthy from end to end",
+    bad="network alone is the fabric, nvlink a link inside a node, a straggler one late GPU or node; hung is "
+    "a job that stands still",
+    width=24,
+    height=6,
+)
+
+_PATHS = answers(
+    "peer:nccl_busbw_drop:ratio",
+    title="Bandwidth lost by path",
+    query=named(worst('transport=~"$transport", <of_job>', "transport"), *PATH),
+    legend="{{who}}",
+    also=(
+        Query(
+            expr='max by (transport) (job:nccl_busbw_noise:ratio{transport=~"$transport", <of_job>})',
+            legend="usual noise {{transport}}",
+        ),
+    ),
+    read="Inside a domain every node is a path, across domains every GPU number is (its rail). Drawn are the "
+    "eight worst of each transport in the shown time.",
+    bad="all paths of a transport step up together: the network; one of them alone: that node or rail",
+    width=8,
+    points=FEW,
+)
+
+_LATENESS = answers(
+    "gpu:nccl_lateness_excess:ratio",
+    title="Lateness of GPUs above the usual",
+    query=worst("<of_job>"),
+    legend="{{<node_label>}} {{<gpu_label>}}",
+    read="The part of their waiting time that the others spend on this GPU; bigger is later. Drawn are the eight "
+    "latest of the shown time.",
+    bad="one line far above the others: everybody waits for that GPU; those of one node together: the node",
+    # Who is early is of no interest, and neither is what is still being learned.
+    minimum=-0.1,
+    width=8,
+    points=FEW,
+    no_value="no GPU can be judged",
+)
+
+
 def _verdict(sensitivity: Sensitivity) -> Row:
     return Row(
         title="Verdict",
         panels=(
-            says(
-                "Verdict now",
-                "How is the job, since when, by whose fault, and at what price? The sentence is the verdict that alerts fire on. "
-                "Healthy: it says so. Bad: it names a suspect, and what is untouched; or no data, then nobody watches.",
-                sentence("<of_job>"),
-                no_value="No data: the job does not report, or has long ended",
-            ),
-            answers(
-                VERDICT,
-                title="Verdict in figures",
-                query="@{<of_job>}",
-                type="table",
-                instant=True,
-                also=(
-                    Query(expr=since("<of_job>"), instant=True),
-                    Query(expr=lasts("<of_job>"), instant=True),
-                    Query(
-                        # A job that pauses for a checkpoint does no work either: what is lost is told beside a verdict.
-                        expr="max by (<job>) (job:training_throughput_loss:ratio{<of_job>})\n"
-                        f'and on (<job>) {VERDICT}{{state=~"degraded|recovering", <of_job>}}',
-                        instant=True,
-                    ),
-                    Query(
-                        expr=f'max by (<job>) (max_over_time({VERDICT}{{state=~"degraded|stalled", <of_job>}}[$__range]))\n'
-                        f"and on (<job>) {VERDICT}{{<of_job>}}",
-                        instant=True,
-                    ),
-                ),
-                read="The depth is how much slower the suspect makes communication, or how late it is; the peak is the deepest in "
-                "the shown time.",
-                healthy="state healthy, no suspect",
-                bad="a suspect. Straggler: open the rank outliers; network or nvlink: open the fabric. Stalled: collect "
-                "stacks before the watchdog ends the job",
-                width=24,
-                height=3,
-                columns={
-                    "<job_label>": "Job",
-                    **WHAT,
-                    "Value #B": "Since",
-                    "Value #C": "For",
-                    "Value #A": "Depth",
-                    "Value #D": "Throughput lost",
-                    "Value #E": "Peak",
-                },
-                column_units={
-                    "Value #A": Unit.RATIO,
-                    "Value #B": Unit.TIMESTAMP,
-                    "Value #C": Unit.SECONDS,
-                    "Value #E": Unit.RATIO,
-                },
-                steps=steps("NcclJobDegraded", sensitivity),
-                links={
-                    "Who is late": link("outliers", job="${job}"),
-                    "Fabric and GPUs of its nodes": link("fabric", job="${job}"),
-                    "Send and Recv": link("p2p", job="${job}"),
-                },
-                words=WORDS,
-                no_value="the job does not report",
-            ),
-            answers(
-                VERDICT,
-                title="State and cause",
-                question="When was the job in which state, and who was the suspect?",
-                query=or_nobody(f"max by (<job>) (\n{state('<of_job>')}\n)", "<of_job>", "<job_label>", "$job"),
-                legend="job",
-                also=(
-                    Query(expr=named(state("<of_job>", "network NVLink late"), *PATH), legend="{{suspect}} {{who}}"),
-                ),
-                type="state-timeline",
-                unit=Unit.NONE,
-                read="The first line is the job; each suspect has a line of its own for as long as it was blamed.",
-                states=STATES,
-                healthy="one line, healthy from end to end",
-                bad="network alone is the fabric, nvlink a link inside a node, a straggler one late GPU or node; hung is "
-                "a job that stands still",
-                width=24,
-                height=6,
-            ),
-            answers(
-                "peer:nccl_busbw_drop:ratio",
-                title="Bandwidth lost by path",
-                query=named(worst('transport=~"$transport", <of_job>', "transport"), *PATH),
-                legend="{{who}}",
-                also=(
-                    Query(
-                        expr='max by (transport) (job:nccl_busbw_noise:ratio{transport=~"$transport", <of_job>})',
-                        legend="usual noise {{transport}}",
-                    ),
-                ),
-                read="Inside a domain every node is a path, across domains every GPU number is (its rail). Drawn are the "
-                "eight worst of each transport in the shown time.",
-                bad="all paths of a transport step up together: the network; one of them alone: that node or rail",
-                width=8,
-                points=FEW,
-            ),
-            answers(
-                "gpu:nccl_lateness_excess:ratio",
-                title="Lateness of GPUs above the usual",
-                query=worst("<of_job>"),
-                legend="{{<node_label>}} {{<gpu_label>}}",
-                read="The part of their waiting time that the others spend on this GPU; bigger is later. Drawn are the eight "
-                "latest of the shown time.",
-                bad="one line far above the others: everybody waits for that GPU; those of one node together: the node",
-                # Who is early is of no interest, and neither is what is still being learned.
-                minimum=-0.1,
-                width=8,
-                points=FEW,
-                no_value="no GPU can be judged",
-            ),
+            _SENTENCE,
+            _figures(sensitivity),
+            _TIMELINE,
+            _PATHS,
+            _LATENESS,
             throughput("a step below the usual line at the time of a verdict; evidence says what is measured", width=8),
         ),
     )
@@ -226,6 +239,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         f"  {FRESH}\n)",
                         legend="{{transport}}",
                         bad="a rise while the bandwidth holds: somebody is late",
+                        points=FEWEST,
                         minimum=0.0,
                         width=24,
                     ),

@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which GPU or node does everybody wait for?"""
+"""Which GPU or node does everybody wait for, and which path is slow?"""
 
 from __future__ import annotations
 
-from dashgen.catalogue.boards.parts import FEW, GPU, JOB, NODE, PATH, answers, link, named, worst
-from dashgen.catalogue.boards.verdicts import VERDICT, WHAT, WORDS, lasts, since
-from dashgen.model import Dashboard, Query, Row, Sensitivity, Unit
+from dashgen.catalogue.boards.gpus import BESIDE_LATENESS
+from dashgen.catalogue.boards.parts import FEW, GPU, JOB, NODE, PATH, answers, link, named, says, worst
+from dashgen.catalogue.boards.verdicts import VALUES, sentence
+from dashgen.model import Dashboard, Query, Row, Sensitivity
 
 _OF_NODES = '<node_label>=~"$node", <of_job>'
 _OF_GPUS = '<node_label>=~"$node", <gpu_label>=~"$gpu", <of_job>'
 _NODES, _GPUS = f"{{{_OF_NODES}}}", f"{{{_OF_GPUS}}}"
-_RAILS = '{transport!="nvlink", <gpu_label>=~"$gpu", <of_job>}'
-_TO_FABRIC = {"Fabric and GPUs of the node": link("fabric", job="${job}", node="${__data.fields.<node_label>}")}
+_INSIDE = f'peer:nccl_busbw_drop:ratio{{transport="nvlink", {_OF_NODES}}}'
+_RAILS = 'transport!="nvlink", <gpu_label>=~"$gpu", <of_job>'
+_NODE = "${__data.fields.<node_label>}"
+_TO_FABRIC = {"Fabric and GPUs of the node": link("fabric", job="${job}", node=_NODE)}
+_TO_NODE = {"This node alone": link("outliers", job="${job}", node=_NODE), **_TO_FABRIC}
+
 # What makes a GPU a suspect, as the verdict has it, at any time that is shown; its mates wait for it at collectives
 # across nodes, and are late themselves by half as much.
 _AT_WORST = f"max_over_time(gpu:nccl_lateness_excess:ratio{_GPUS}[$__range])"
@@ -19,8 +24,275 @@ _WAS_LATE = (
     f"({_AT_WORST} > clamp_min(4 * gpu:nccl_lateness:spread{_GPUS}, 0.1))\n"
     f"> on (<job>) group_left () 0.7 * max by (<job>) ({_AT_WORST})"
 )
+# The nodes whose GPUs are shown one by one, as nobody can read a thousand rows: those with the latest GPUs, by what they
+# are used to; those about which that is not known come after all others.
+_EIGHT_NODES = f"""topk(8, max by (<job>, <node>) (
+  max_over_time(gpu:nccl_lateness_excess:ratio{_GPUS}[$__range] @ end())
+  or max_over_time(gpu:nccl_lateness:ratio{_GPUS}[$__range] @ end()) - 2
+))"""
 # Beyond this everybody is equally late: the rule records no more.
 _LATEST = 0.8
+
+# Grids: a column for each number of a GPU, whatever stands before the number in its name.
+
+_NUMBERS = {f"GPU {number}": f"GPU {number}" for number in range(16)}
+# A tenth makes a suspect of a GPU; its neighbours, who waited for it, are late by half as much and have a paler shade.
+_SHADES = ((None, "ok"), (0.1, "info"), (0.25, "warn"), (0.5, "bad"))
+
+
+def _column(query: str, title: str) -> str:
+    return f'label_replace(\n  {query},\n  "column", "{title}", "", ""\n)'
+
+
+def _by_number(query: str) -> str:
+    return f'label_replace(\n  {query},\n  "column", "GPU $1", "<gpu_label>", ".*?([0-9]+)"\n)'
+
+
+_NODE_GRID = answers(
+    "gpu:nccl_lateness_excess:ratio",
+    title="Nodes and GPUs, now",
+    question="How much later than it is used to is each GPU, and how much bandwidth has each node lost inside?",
+    query="\nor\n".join(
+        (
+            _by_number(f"max by (<job>, <node>, <gpu>) (@{_GPUS} or 0 * gpu:nccl_lateness:ratio{_GPUS})"),
+            _column(
+                f"max by (<job>, <node>) (@{_GPUS} or {_INSIDE} or 0 * node:nccl_gpus:count{_NODES})",
+                "Worst",
+            ),
+            _column(f"clamp_min(max by (<job>, <node>) ({_INSIDE}), 0)", "Lost inside"),
+        )
+    ),
+    type="table",
+    instant=True,
+    across="column",
+    columns={"<node_label>": "Node", "Worst": "Worst", "Lost inside": "Lost inside", **_NUMBERS},
+    order="-Worst",
+    steps=_SHADES,
+    decimals=0,
+    read="One row a node, the worst on top. Click a node to see it alone.",
+    healthy="no colour",
+    bad="the darkest cell is a late GPU, paler ones beside it are its neighbours, who wait with it; a row of one colour is a "
+    "late node; lost inside is a slow link within that node",
+    links=_TO_NODE,
+    no_value="the job does not report",
+    width=14,
+    height=10,
+)
+
+_BY_GPU = answers(
+    "gpu:nccl_lateness:ratio",
+    title="Lateness by GPU",
+    # Rows come in the order of their labels: one that is made of both puts the node first.
+    query=f'label_join(\n  @{_GPUS}\n  and on (<job>, <node>) {_EIGHT_NODES},\n  "at", " ", "<node_label>", "<gpu_label>"\n)',
+    legend="{{at}}",
+    type="heatmap",
+    read="One row a GPU of the eight latest nodes, time to the right; bright is late. Choose a node above to see another.",
+    bad="a row that turns bright is a late GPU, rows of one node together a late node; a row that was "
+    "always a little brighter is its place in the ring",
+    width=10,
+    height=10,
+    minimum=0.0,
+    maximum=_LATEST,
+    points=FEW,
+)
+
+_LATE_GPUS = answers(
+    "gpu:nccl_lateness_excess:ratio",
+    title="Late GPUs",
+    # Everybody is a little late now and then: only who is as late as a suspect has a row.
+    query=f"topk(50,\n  {_WAS_LATE}\n)",
+    type="table",
+    instant=True,
+    also=(Query(expr=f"gpu:nccl_lateness_excess:ratio{_GPUS} and (\n  {_WAS_LATE}\n)", instant=True),),
+    read="Lateness above what the GPU is used to; the latest on top. Only GPUs "
+    "that were later by a tenth and by four times their noise, and nearly as late as the latest.",
+    healthy="no row",
+    bad="one row: its peers wait for this GPU; all GPUs of a node: they wait for the node. Click it for its node",
+    width=8,
+    columns={"<node_label>": "Node", "<gpu_label>": "GPU", "Value #A": "At worst", "Value #B": "Now"},
+    order="-At worst",
+    links=_TO_FABRIC,
+    no_value="no GPU was late",
+)
+
+_WHO = Row(
+    title="Who is late",
+    panels=(
+        says(
+            "Verdict now",
+            "Who is the suspect, since when, and who waits? The sentence is the verdict that alerts fire on. "
+            "Healthy: it says so. Bad: it names a GPU, a node, a rail or a transport; or no data, then nobody watches.",
+            sentence("<of_job>"),
+            no_value="No data: the job does not report, or has long ended",
+        ),
+        _NODE_GRID,
+        _BY_GPU,
+        answers(
+            "gpu:nccl_lateness_excess:ratio",
+            title="Lateness above the usual by GPU",
+            query=worst(_OF_GPUS),
+            legend="{{<node_label>}} {{<gpu_label>}}",
+            also=(
+                Query(
+                    expr="quantile by (<job>) (0.5, gpu:nccl_lateness:spread{<of_job>})",
+                    legend="usual noise of a GPU",
+                ),
+            ),
+            read="The eight latest of the shown time.",
+            bad="one line that steps up and stays: that GPU; many that take turns: uneven work, nobody's fault",
+            # Who is early is of no interest, and neither is what is still being learned.
+            minimum=-0.1,
+            points=FEW,
+            width=8,
+            no_value="no GPU can be judged",
+        ),
+        answers(
+            "gpu:nccl_lateness:ratio",
+            title="Lateness by node",
+            question="How late is each node, compared with its peers?",
+            query=f"avg by (<job>, <node>) (@{_NODES})\nand on (<job>, <node>) {_EIGHT_NODES}",
+            legend="{{<node_label>}}",
+            read="The mean of the node's GPUs, for the eight latest nodes.",
+            bad="one node that rises arrives late with all its GPUs; one that falls is early and innocent",
+            points=FEW,
+            width=8,
+        ),
+        _LATE_GPUS,
+    ),
+)
+
+# Slow paths, and what the ports and switches along them say.
+
+_PORT = f"node:fabric_suspect:ratio{_NODES}"
+_AWAY = f"node:fabric_port_down:state{_NODES}"
+_SWITCH = 'node:switch_errors:rate{<node_label>=~"$node"}\n    and on (<node>) group by (<node>) (node:nccl_gpus:count{<of_job>})'
+
+
+def _named(query: str, words: str, *labels: str, companion: str = "infiniband") -> Query:
+    """Series as sentences of the colour of the network; ``words`` has the labels as $1, $2 and so on."""
+    key = ", ".join(f'"{label}"' for label in labels)
+    joined = f'label_join(\n  {VALUES["network"]} * ({query}) ^ 0,\n  "key", "/", {key}\n)'
+    said = f'label_replace({joined}, "says", "{words}", "key", "{"/".join(["(.*)"] * len(labels))}")'
+    return Query(expr=said, legend="{{says}}", instant=True, companion=companion)
+
+
+_PORTS = says(
+    "Ports and switches, now",
+    "Is a port of the job's nodes away or do errors rise on it, or at the other end of its cable? Healthy: it says that "
+    "there is none. Bad: a sentence that names port, node or switch: with a slow rail or network, begin there.",
+    '0 * label_replace(group by (<job>) (node:nccl_gpus:count{<of_job>}), "says", '
+    f'"No port of the job is away or under suspicion", "", "")\nunless on () ({_PORT} or {_AWAY})',
+    also=(
+        _named(_PORT, "Port $1 $2 of $3: $4", "device", "port", "<node_label>", "counter"),
+        _named(_AWAY, "Port $1 $2 of $3 is away", "device", "port", "<node_label>"),
+        _named(
+            _SWITCH,
+            "Switch $1 port $2, at the cable of $3: $4",
+            *("switch", "port", "<node_label>", "counter"),
+            companion="switch_ports",
+        ),
+    ),
+    no_value="No data: the job does not report",
+    companion="infiniband",
+    width=10,
+    height=5,
+)
+
+_PATHS = Row(
+    title="Slow paths",
+    panels=(
+        answers(
+            "peer:nccl_busbw_drop:ratio",
+            title="Rails, now",
+            question="How far is each rail below the bandwidth that it is used to?",
+            query="\nor\n".join(
+                (
+                    _by_number(f"clamp_min(max by (<job>, transport, <gpu>) (@{{{_RAILS}}}), 0)"),
+                    _column(f"clamp_min(max by (<job>, transport) (@{{{_RAILS}}}), 0)", "Worst"),
+                )
+            ),
+            type="table",
+            instant=True,
+            across="column",
+            columns={"transport": "Transport", "Worst": "Worst", **_NUMBERS},
+            order="-Worst",
+            steps=_SHADES,
+            decimals=0,
+            read="A rail is the GPU of one number on all nodes, with its adapters and its switch.",
+            healthy="no colour",
+            bad="one coloured cell: the adapters or the switch of that rail; a coloured row: the network",
+            no_value="the job has no communicators across domains",
+            width=14,
+            height=5,
+        ),
+        _PORTS,
+        answers(
+            "peer:nccl_busbw_drop:ratio",
+            title="Bandwidth lost inside each node",
+            question="How far is each node's <fabric> below the bandwidth that it is used to?",
+            query=worst(f'transport="nvlink", {_OF_NODES}'),
+            legend="{{<node_label>}}",
+            type="heatmap",
+            read="One row for each of the eight worst nodes of the shown time, time to the right; bright is slow.",
+            bad="one bright row: a slow link inside that node; all at once: the work has changed",
+            minimum=0.0,
+            maximum=1.0,
+            no_value="the job has no communicators within one domain",
+            height=7,
+        ),
+        answers(
+            "peer:nccl_busbw_drop:ratio",
+            title="Bandwidth lost by rail",
+            question="How far is each rail below the bandwidth that it is used to, over time?",
+            query=f"@{{{_RAILS}}}",
+            legend="{{transport}} {{<gpu_label>}}",
+            type="heatmap",
+            read="One row a transport and GPU number, time to the right; bright is slow.",
+            bad="one bright row: the adapters or the switch of that rail; all at once: the network",
+            minimum=0.0,
+            maximum=1.0,
+            no_value="the job has no communicators across domains",
+            height=7,
+        ),
+    ),
+)
+
+_EACH_GPU = Row(
+    title="Each GPU",
+    collapsed=True,
+    panels=(
+        BESIDE_LATENESS,
+        answers(
+            "gpu:nccl_lateness:ratio",
+            title="Lateness of the ten latest GPUs",
+            query=f"topk(10, @{_GPUS})",
+            legend="{{<node_label>}} {{<gpu_label>}}",
+            read="The ten latest of each moment; choose nodes and GPUs above to see others.",
+            bad="one line that rises: that GPU arrives last",
+            width=8,
+        ),
+        answers(
+            "gpu:nccl_lateness:spread",
+            title="Noise of the ten most restless GPUs",
+            query=f"topk(10, @{_GPUS})",
+            legend="{{<node_label>}} {{<gpu_label>}}",
+            read="The ten highest of each moment.",
+            bad="one GPU alone: it is late now and then; all together: ranks are late in turn, as in uneven work",
+            minimum=0.0,
+            width=8,
+        ),
+        answers(
+            "peer:nccl_slowness:spread",
+            title="Noise of each path",
+            query=named(worst("<of_job>", "transport"), *PATH),
+            legend="{{who}}",
+            read="The eight noisiest of each transport in the shown time.",
+            bad="much more than its neighbours: a path that flaps, or traffic that changes",
+            width=8,
+            minimum=0.0,
+        ),
+    ),
+)
 
 
 def board(sensitivity: Sensitivity) -> Dashboard:
@@ -31,174 +303,5 @@ def board(sensitivity: Sensitivity) -> Dashboard:
         title="Rank outliers",
         question="Which GPU or node does everybody wait for?",
         variables=(JOB, NODE, GPU),
-        rows=(
-            Row(
-                title="Who is late",
-                panels=(
-                    answers(
-                        VERDICT,
-                        title="Verdict now",
-                        query="@{<of_job>}",
-                        type="table",
-                        instant=True,
-                        also=(
-                            Query(expr=since("<of_job>"), instant=True),
-                            Query(expr=lasts("<of_job>"), instant=True),
-                        ),
-                        healthy="state healthy, no suspect",
-                        bad="a suspect; a straggler is the GPU or node that the panels below show as latest",
-                        width=24,
-                        height=4,
-                        columns={
-                            "<job_label>": "Job",
-                            **WHAT,
-                            "Value #B": "Since",
-                            "Value #C": "For",
-                            "Value #A": "Depth",
-                        },
-                        column_units={"Value #B": Unit.TIMESTAMP, "Value #C": Unit.SECONDS},
-                        links=_TO_FABRIC,
-                        words=WORDS,
-                        no_value="the job does not report",
-                    ),
-                    answers(
-                        "gpu:nccl_lateness_excess:ratio",
-                        title="Late GPUs",
-                        # Everybody is a little late now and then: only who is as late as a suspect has a row.
-                        query=f"topk(50,\n  {_WAS_LATE}\n)",
-                        type="table",
-                        instant=True,
-                        also=(
-                            Query(expr=f"gpu:nccl_lateness_excess:ratio{_GPUS} and (\n  {_WAS_LATE}\n)", instant=True),
-                        ),
-                        read="Lateness above what the GPU is used to; the latest on top. Only GPUs "
-                        "that were later by a tenth and by four times their noise, and nearly as late as the latest.",
-                        healthy="no row",
-                        bad="one row: its peers wait for this GPU; all GPUs of a node: they wait for the node. Click it for its node",
-                        width=9,
-                        height=9,
-                        columns={
-                            "<node_label>": "Node",
-                            "<gpu_label>": "GPU",
-                            "Value #A": "At worst",
-                            "Value #B": "Now",
-                        },
-                        order="-At worst",
-                        links=_TO_FABRIC,
-                        no_value="no GPU was late",
-                    ),
-                    answers(
-                        "gpu:nccl_lateness:ratio",
-                        title="Lateness by GPU",
-                        # Rows come in the order of their labels: one that is made of both puts the node first.
-                        query=f'label_join(@{_GPUS}, "at", " ", "<node_label>", "<gpu_label>")',
-                        legend="{{at}}",
-                        type="heatmap",
-                        read="One row a GPU, time to the right; bright is late.",
-                        bad="a row that turns bright is a late GPU, rows of one node together a late node; a row that was "
-                        "always a little brighter is its place in the ring",
-                        width=15,
-                        height=9,
-                        minimum=0.0,
-                        maximum=_LATEST,
-                        points=FEW,
-                    ),
-                    answers(
-                        "gpu:nccl_lateness_excess:ratio",
-                        title="Lateness above the usual by GPU",
-                        query=worst(_OF_GPUS),
-                        legend="{{<node_label>}} {{<gpu_label>}}",
-                        also=(
-                            Query(
-                                expr="quantile by (<job>) (0.5, gpu:nccl_lateness:spread{<of_job>})",
-                                legend="usual noise of a GPU",
-                            ),
-                        ),
-                        read="The eight latest of the shown time.",
-                        bad="one line that steps up and stays: that GPU; many that take turns: uneven work, nobody's fault",
-                        # Who is early is of no interest, and neither is what is still being learned.
-                        minimum=-0.1,
-                        points=FEW,
-                        width=12,
-                        no_value="no GPU can be judged",
-                    ),
-                    answers(
-                        "gpu:nccl_lateness:ratio",
-                        title="Lateness by node",
-                        question="How late is each node, compared with its peers?",
-                        query=f"avg by (<node>) (@{_NODES})",
-                        legend="{{<node_label>}}",
-                        read="The mean of the node's GPUs.",
-                        bad="one node that rises arrives late with all its GPUs; one that falls is early and innocent",
-                        points=FEW,
-                        width=12,
-                    ),
-                ),
-            ),
-            Row(
-                title="Slow paths",
-                collapsed=True,
-                panels=(
-                    answers(
-                        "peer:nccl_busbw_drop:ratio",
-                        title="Bandwidth lost inside each node",
-                        question="How far is each node's <fabric> below the bandwidth that it is used to?",
-                        query=f'@{{transport="nvlink", {_OF_NODES}}}',
-                        legend="{{<node_label>}}",
-                        type="heatmap",
-                        read="One row a node, time to the right; bright is slow.",
-                        bad="one bright row: a slow link inside that node; all at once: the work has changed",
-                        minimum=0.0,
-                        maximum=1.0,
-                        no_value="the job has no communicators within one domain",
-                    ),
-                    answers(
-                        "peer:nccl_busbw_drop:ratio",
-                        title="Bandwidth lost by rail",
-                        question="How far is each rail below the bandwidth that it is used to?",
-                        query=f"@{_RAILS}",
-                        legend="{{transport}} {{<gpu_label>}}",
-                        type="heatmap",
-                        read="One row a transport and GPU number, time to the right; bright is slow.",
-                        bad="one bright row: the adapters or the switch of that rail; all at once: the network",
-                        minimum=0.0,
-                        maximum=1.0,
-                        no_value="the job has no communicators across domains",
-                    ),
-                    answers(
-                        "peer:nccl_slowness:spread",
-                        title="Noise of each path",
-                        query=named(worst("<of_job>", "transport"), *PATH),
-                        legend="{{who}}",
-                        read="The eight noisiest of each transport in the shown time.",
-                        bad="much more than its neighbours: a path that flaps, or traffic that changes",
-                        width=24,
-                        minimum=0.0,
-                    ),
-                ),
-            ),
-            Row(
-                title="Each GPU",
-                collapsed=True,
-                panels=(
-                    answers(
-                        "gpu:nccl_lateness:ratio",
-                        title="Lateness of the ten latest GPUs",
-                        query=f"topk(10, @{_GPUS})",
-                        legend="{{<node_label>}} {{<gpu_label>}}",
-                        read="The ten latest of each moment; choose nodes and GPUs above to see others.",
-                        bad="one line that rises: that GPU arrives last",
-                    ),
-                    answers(
-                        "gpu:nccl_lateness:spread",
-                        title="Noise of the ten most restless GPUs",
-                        query=f"topk(10, @{_GPUS})",
-                        legend="{{<node_label>}} {{<gpu_label>}}",
-                        read="The ten highest of each moment.",
-                        bad="one GPU alone: it is late now and then; all together: ranks are late in turn, as in uneven work",
-                        minimum=0.0,
-                    ),
-                ),
-            ),
-        ),
+        rows=(_WHO, _PATHS, _EACH_GPU),
     )

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from dashgen import catalogue
@@ -18,6 +19,8 @@ JOBS = "node:nccl_gpus:count"
 # Every choice offers only what the choices before it leave.
 JOB = Variable(name="job", label="<job_label>", series=f"{FLEET}{{<in_cluster>}}", multi=False, title="Job")
 SEVERAL_JOBS = Variable(name="job", label="<job_label>", series=f"{FLEET}{{<in_cluster>}}", title="Job")
+# By the name that NVIDIA's example gives it, so that links to that board can be turned to this one.
+JOB_BY_ID = replace(JOB, name="jobid")
 TRANSPORT = Variable(name="transport", label="transport", series="job:nccl_transport:info{<of_job>}", title="Transport")
 COLLECTIVE = Variable(
     name="collective",
@@ -32,6 +35,9 @@ GPU = Variable(
 
 # The series of the chosen jobs, where several can be chosen.
 OF_JOBS = '<job_label>=~"$job", <in_cluster>'
+
+# The series of the job that is chosen by its id.
+OF_JOB_ID = '<job_label>="$jobid", <in_cluster>'
 
 # Points of a curve where hundreds of series are read: a coarser step for a long time, and never a wider window, as a
 # least distance of points would make $__rate_interval four times as wide.
@@ -57,7 +63,7 @@ LINE_TO_JOB = {"Open the job": link("job", job="${__field.labels.<job_label>}")}
 
 def marks(variables: tuple[Variable, ...]) -> tuple[Annotation, ...]:
     """What is drawn over every graph: the alerts, and where a job is chosen its degradation windows."""
-    jobs = {JOB: "<of_job>", SEVERAL_JOBS: OF_JOBS}
+    jobs = {JOB: "<of_job>", JOB_BY_ID: OF_JOB_ID, SEVERAL_JOBS: OF_JOBS}
     chosen = next((matchers for variable, matchers in jobs.items() if variable in variables), "<in_cluster>")
     alerts = Annotation(
         title="Alerts",
@@ -194,14 +200,16 @@ def number(title: str, expr: str, description: str, *, of: str = "", **more: Any
     )
 
 
-def says(title: str, description: str, *queries: str, no_value: str, **more: Any) -> Panel:
+def says(
+    title: str, description: str, *queries: str, no_value: str, also: tuple[Query, ...] = (), **more: Any
+) -> Panel:
     """Sentences: what the label ``says`` of each series says, coloured by the state that is its value."""
     return Panel(
         title=title,
         description=description,
         type="stat",
         unit=Unit.NONE,
-        queries=tuple(Query(expr=query, legend="{{says}}", instant=True) for query in queries),
+        queries=(*(Query(expr=query, legend="{{says}}", instant=True) for query in queries), *also),
         states=STATES,
         steps=((None, "neutral"),),
         sentence=True,

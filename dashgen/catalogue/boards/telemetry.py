@@ -23,6 +23,88 @@ _JOBS = f"{{{OF_JOBS}}}"
 _HERE = f"* on (<instance>) group_left (<node>) group by (<instance>, <node>) (node:nccl_gpus:count{_JOBS})"
 
 
+_BY_NODE = answers(
+    "node:nccl_gpus:count",
+    title="GPUs reporting by node",
+    # The series as they are: a sum by node of a whole fleet takes five times as long.
+    query=f"@{_JOBS}",
+    legend="{{<node_label>}} {{<job_label>}}",
+    type="heatmap",
+    read="One row a node and job, time to the right.",
+    bad="a gap is a node that went dark, a darker row one that hides GPUs",
+    minimum=0.0,
+    width=12,
+    height=9,
+)
+
+_AGE = answers(
+    "job:nccl_dump_age:seconds",
+    title="Age of the newest dump by job",
+    query=f"topk(20, @{_JOBS})",
+    legend="{{<job_label>}}",
+    read="The twenty oldest of each moment.",
+    bad="a straight climb: nothing new is written",
+    minimum=0.0,
+    width=12,
+    height=9,
+    links=LINE_TO_JOB,
+)
+
+
+def _series(sensitivity: Sensitivity) -> Panel:
+    return answers(
+        "job:nccl_series:count",
+        title="Series by job, now",
+        question="How many series does each job expose, and is that within its budget?",
+        query=f"@{_JOBS} / on (<job>) {FLEET}{_JOBS} / <cardinality_budget>",
+        unit=Unit.RATIO,
+        type="table",
+        instant=True,
+        also=(
+            Query(expr=f"job:nccl_series:count{_JOBS}", instant=True),
+            Query(expr=f"job:nccl_gpus:count{_JOBS}", instant=True),
+            Query(expr=f"job:nccl_garbage:count{_JOBS}", instant=True),
+        ),
+        read="A GPU is granted <cardinality_budget> series.",
+        bad="above 100 %: message sizes or communicator names that keep changing",
+        columns={
+            "<job_label>": "Job",
+            "Value #A": "Of budget",
+            "Value #B": "Series",
+            "Value #C": "GPUs",
+            "Value #D": "Garbage",
+        },
+        column_units={"Value #B": Unit.COUNT, "Value #C": Unit.COUNT, "Value #D": Unit.COUNT},
+        order="-Of budget",
+        steps=steps("NcclCardinalityHigh", sensitivity),
+        links=TO_JOB,
+        width=12,
+    )
+
+
+_OLDEST = Panel(
+    title="Oldest files",
+    description=described(
+        "Which GPUs' files have not been rewritten for longest?",
+        "Each GPU writes a file of its own; the twenty oldest.",
+        "ages below two dump intervals",
+        "a file that grows old on its own: that GPU's process hangs or is gone, or it is a killed job's",
+    ),
+    type="table",
+    unit=Unit.SECONDS,
+    queries=(
+        Query(
+            expr=f'topk(20, (time() - <mtime>{{file=~"<textfile_regex>"}})\n{_HERE})',
+            instant=True,
+        ),
+    ),
+    columns={"<node_label>": "Node", "file": "File", "Value": "Age"},
+    order="-Age",
+    companion="textfile",
+    width=12,
+)
+
+
 def _now(sensitivity: Sensitivity) -> Row:
     return Row(
         title="Now",
@@ -66,79 +148,87 @@ def _now(sensitivity: Sensitivity) -> Row:
                 "How many killed jobs still have files? Healthy: 0. Bad: clean up in the scheduler's epilog.",
                 of=f"{FLEET}{_JOBS}",
             ),
+            _BY_NODE,
+            _AGE,
+            _series(sensitivity),
+            _OLDEST,
+        ),
+    )
+
+
+def _files(sensitivity: Sensitivity) -> Row:
+    return Row(
+        title="Files and scrapes",
+        collapsed=True,
+        panels=(
             answers(
-                "node:nccl_gpus:count",
-                title="GPUs reporting by node",
-                # The series as they are: a sum by node of a whole fleet takes five times as long.
+                "node:nccl_textfile_error:ratio",
+                title="Scrapes with an unreadable file by node",
                 query=f"@{_JOBS}",
-                legend="{{<node_label>}} {{<job_label>}}",
-                type="heatmap",
-                read="One row a node and job, time to the right.",
-                bad="a gap is a node that went dark, a darker row one that hides GPUs",
+                legend="{{<node_label>}}",
+                bad="more than half of the scrapes: a file is broken, not merely being rewritten",
+                steps=steps("NcclTextfileUnreadable", sensitivity),
                 minimum=0.0,
-                width=12,
-                height=9,
+                width=8,
             ),
             answers(
-                "job:nccl_dump_age:seconds",
-                title="Age of the newest dump by job",
-                query=f"topk(20, @{_JOBS})",
-                legend="{{<job_label>}}",
-                read="The twenty oldest of each moment.",
-                bad="a straight climb: nothing new is written",
+                "node:nccl_duplicates:rate",
+                title="Gathering errors by node",
+                query=f"@{_JOBS}",
+                legend="{{<node_label>}}",
+                bad="anything above zero: series with equal labels are dropped",
+                steps=steps("NcclDuplicateSeries", sensitivity),
                 minimum=0.0,
-                width=12,
-                height=9,
-                links=LINE_TO_JOB,
-            ),
-            answers(
-                "job:nccl_series:count",
-                title="Series by job, now",
-                question="How many series does each job expose, and is that within its budget?",
-                query=f"@{_JOBS} / on (<job>) {FLEET}{_JOBS} / <cardinality_budget>",
-                unit=Unit.RATIO,
-                type="table",
-                instant=True,
-                also=(
-                    Query(expr=f"job:nccl_series:count{_JOBS}", instant=True),
-                    Query(expr=f"job:nccl_gpus:count{_JOBS}", instant=True),
-                    Query(expr=f"job:nccl_garbage:count{_JOBS}", instant=True),
-                ),
-                read="A GPU is granted <cardinality_budget> series.",
-                bad="above 100 %: message sizes or communicator names that keep changing",
-                columns={
-                    "<job_label>": "Job",
-                    "Value #A": "Of budget",
-                    "Value #B": "Series",
-                    "Value #C": "GPUs",
-                    "Value #D": "Garbage",
-                },
-                column_units={"Value #B": Unit.COUNT, "Value #C": Unit.COUNT, "Value #D": Unit.COUNT},
-                order="-Of budget",
-                steps=steps("NcclCardinalityHigh", sensitivity),
-                links=TO_JOB,
-                width=12,
+                width=8,
             ),
             Panel(
-                title="Oldest files",
+                title="Nodes by NCCL version",
                 description=described(
-                    "Which GPUs' files have not been rewritten for longest?",
-                    "Each GPU writes a file of its own; the twenty oldest.",
-                    "ages below two dump intervals",
-                    "a file that grows old on its own: that GPU's process hangs or is gone, or it is a killed job's",
+                    "Which versions of NCCL and of its plugin write the metrics?",
+                    "Bars count nodes; GPU0 speaks for its node.",
+                    "one version a job",
+                    "several: libraries differ between containers, and so may tuning and what is measured",
                 ),
-                type="table",
-                unit=Unit.SECONDS,
+                type="bargauge",
+                unit=Unit.COUNT,
                 queries=(
                     Query(
-                        expr=f'topk(20, (time() - <mtime>{{file=~"<textfile_regex>"}})\n{_HERE})',
+                        expr=f'count by (version) (group by (version, <node>) (<exec>{{<gpu>="GPU0", {OF_JOBS}, <selector>}}))',
+                        legend="{{version}}",
                         instant=True,
                     ),
                 ),
-                columns={"<node_label>": "Node", "file": "File", "Value": "Age"},
-                order="-Age",
-                companion="textfile",
-                width=12,
+                minimum=0.0,
+                width=8,
+            ),
+        ),
+    )
+
+
+def _volume(sensitivity: Sensitivity) -> Row:
+    return Row(
+        title="Volume",
+        collapsed=True,
+        panels=(
+            answers(
+                "job:nccl_series:count",
+                title="Series by job",
+                query=f"topk(20, @{_JOBS})",
+                legend="{{<job_label>}}",
+                read="The twenty largest of each moment.",
+                bad="growth without more GPUs",
+                minimum=0.0,
+                links=LINE_TO_JOB,
+            ),
+            answers(
+                "job:nccl_dropped:ratio",
+                title="Operations lost between dumps by job",
+                query=f"topk(20, @{_JOBS})",
+                legend="{{<job_label>}}",
+                bad="above 10 % the numbers describe the end of each interval only",
+                steps=steps("NcclRecordsDropped", sensitivity),
+                minimum=0.0,
+                links=LINE_TO_JOB,
             ),
         ),
     )
@@ -153,77 +243,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
         variables=(SEVERAL_JOBS,),
         rows=(
             _now(sensitivity),
-            Row(
-                title="Files and scrapes",
-                collapsed=True,
-                panels=(
-                    answers(
-                        "node:nccl_textfile_error:ratio",
-                        title="Scrapes with an unreadable file by node",
-                        query=f"@{_JOBS}",
-                        legend="{{<node_label>}}",
-                        bad="more than half of the scrapes: a file is broken, not merely being rewritten",
-                        steps=steps("NcclTextfileUnreadable", sensitivity),
-                        minimum=0.0,
-                        width=8,
-                    ),
-                    answers(
-                        "node:nccl_duplicates:rate",
-                        title="Gathering errors by node",
-                        query=f"@{_JOBS}",
-                        legend="{{<node_label>}}",
-                        bad="anything above zero: series with equal labels are dropped",
-                        steps=steps("NcclDuplicateSeries", sensitivity),
-                        minimum=0.0,
-                        width=8,
-                    ),
-                    Panel(
-                        title="Nodes by NCCL version",
-                        description=described(
-                            "Which versions of NCCL and of its plugin write the metrics?",
-                            "Bars count nodes; GPU0 speaks for its node.",
-                            "one version a job",
-                            "several: libraries differ between containers, and so may tuning and what is measured",
-                        ),
-                        type="bargauge",
-                        unit=Unit.COUNT,
-                        queries=(
-                            Query(
-                                expr=f'count by (version) (group by (version, <node>) (<exec>{{<gpu>="GPU0", {OF_JOBS}, <selector>}}))',
-                                legend="{{version}}",
-                                instant=True,
-                            ),
-                        ),
-                        minimum=0.0,
-                        width=8,
-                    ),
-                ),
-            ),
-            Row(
-                title="Volume",
-                collapsed=True,
-                panels=(
-                    answers(
-                        "job:nccl_series:count",
-                        title="Series by job",
-                        query=f"topk(20, @{_JOBS})",
-                        legend="{{<job_label>}}",
-                        read="The twenty largest of each moment.",
-                        bad="growth without more GPUs",
-                        minimum=0.0,
-                        links=LINE_TO_JOB,
-                    ),
-                    answers(
-                        "job:nccl_dropped:ratio",
-                        title="Operations lost between dumps by job",
-                        query=f"topk(20, @{_JOBS})",
-                        legend="{{<job_label>}}",
-                        bad="above 10 % the numbers describe the end of each interval only",
-                        steps=steps("NcclRecordsDropped", sensitivity),
-                        minimum=0.0,
-                        links=LINE_TO_JOB,
-                    ),
-                ),
-            ),
+            _files(sensitivity),
+            _volume(sensitivity),
         ),
     )

@@ -29,6 +29,9 @@ STATES: Mapping[int, tuple[str, str]] = MappingProxyType(
     }
 )
 
+# The value of a word.
+VALUES: Mapping[str, int] = MappingProxyType({word: value for value, (word, _) in STATES.items()})
+
 # The words of verdicts that a fleet is told of, and the states behind them.
 TOLD = "network NVLink late hung recovering gone"
 TOLD_STATES = "degraded|stalled|recovering|gone"

@@ -18,6 +18,9 @@ from dashgen.simulator.scrape import DIRECTORY
 _EPOCH = 1_700_000_000.0
 """Where the rules are evaluated; what they make of the history is moved to the present afterwards."""
 
+ENDED_DUMPS = 5
+"""Dumps without a sample after which a series has ended; the slowest rules are evaluated every four."""
+
 
 def remembered(plan: Plan, bundle: Bundle) -> list[Series]:
     """All series up to the beginning of a demo, as if it began ``plan.span`` seconds after a fixed moment.
@@ -39,7 +42,10 @@ def remembered(plan: Plan, bundle: Bundle) -> list[Series]:
         end=began + timedelta(seconds=plan.span),
         scrape_interval=plan.scrape,
     )
-    return list(replay(bundle, story, clock.compressed(plan.scenario, before), [plan.site.sensitivity]).series)
+    made = replay(bundle, story, clock.compressed(plan.scenario, before), [plan.site.sensitivity])
+    # Blocks hold no stale markers: what had ended by then would seem to be there when the demo begins.
+    latest = _EPOCH + plan.span - ENDED_DUMPS * plan.dump
+    return [one for one in made.series if one.times[-1] >= latest]
 
 
 def moved(plan: Plan, series: Iterable[Series], origin: float, folder: str) -> Iterator[Series]:

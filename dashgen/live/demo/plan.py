@@ -7,6 +7,7 @@ bandwidths are those of the story, so every dump says what it would have said.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,7 +23,7 @@ from dashgen.model import Sensitivity
 from dashgen.recordings.format import Series
 from dashgen.recordings.inspector import EXEC_TIME
 from dashgen.simulator.dumps import Run, run_job
-from dashgen.simulator.scenario import MOST_WORK, ExporterGone, PrometheusGone, Scenario
+from dashgen.simulator.scenario import MOST_WORK, Event, ExporterGone, PrometheusGone, Scenario
 from dashgen.simulator.scrape import scrape
 
 HISTORY_DUMPS = 60
@@ -170,3 +171,25 @@ def _actions(scenario: Scenario, injections: tuple[Injection, ...], begin: float
     for each in injections:
         if each.fault in RESTARTS:
             yield Action(each.at, "restart", RESTARTS[each.fault])
+
+
+def happenings(plan: Plan) -> Iterator[tuple[str, str, float, float]]:
+    """Everything that happens in a plan: its name, its job, and begin and end in seconds after the beginning."""
+    for event in plan.scenario.events:
+        start, end = ((moment - plan.begin) / plan.speed for moment in (event.start, event.until))
+        yield _named_event(event), event.job or plan.scenario.jobs[0].id, start, end
+    for run in plan.runs:
+        if run.job.to is not None:
+            how = "is killed and leaves its files" if run.job.ends == "killed" else "ends"
+            yield f"job {run.job.id} {how}", run.job.id, (run.job.to - plan.begin) / plan.speed, math.inf
+
+
+def _named_event(event: Event) -> str:
+    gpu = getattr(event, "gpu", None)
+    places = (
+        event.kind,
+        event.job and f"of job {event.job}",
+        getattr(event, "node", None),
+        gpu is not None and f"GPU{gpu}",
+    )
+    return " ".join(part for part in places if part)

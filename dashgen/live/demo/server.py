@@ -18,6 +18,10 @@ MOST_BYTES = 4 << 20
 """Of one notification; Alertmanager's hold some kilobytes for each alert."""
 
 
+REFRESH = 15
+"""Seconds after which a browser asks for the page again; to draw it takes some seconds of a processor."""
+
+
 class _Model(BaseModel):
     model_config = ConfigDict(frozen=True)
 
@@ -68,7 +72,7 @@ class Hub:
 
             def do_GET(self) -> None:
                 if self.path == "/":
-                    self._answer(200, hub.page(), "text/html; charset=utf-8")
+                    self._answer(200, hub.page(), "text/html; charset=utf-8", Refresh=str(REFRESH))
                     return
                 exporter = hub.metrics.get(self.path)
                 said = exporter() if exporter else None
@@ -82,11 +86,12 @@ class Hub:
                     return
                 self._answer(200 if hub._told(self.rfile.read(int(length))) else 400, "", "text/plain")
 
-            def _answer(self, status: int, text: str, kind: str) -> None:
+            def _answer(self, status: int, text: str, kind: str, **headers: str) -> None:
                 body = text.encode()
                 with suppress(ConnectionError):
                     self.send_response(status)
-                    self.send_header("Content-Type", kind)
+                    for name, value in {"Content-Type": kind, **headers}.items():
+                        self.send_header(name, value)
                     self.send_header("Content-Length", str(len(body)))
                     self.end_headers()
                     self.wfile.write(body)

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dashgen import build
-from dashgen.engine.prometheus import find, make_blocks
-from dashgen.engine.services import Service, free_ports, program
+from dashgen.engine.prometheus import make_blocks
+from dashgen.engine.services import Service, free_ports, installed
 from dashgen.errors import UserError
-from dashgen.live.demo import configs, history
+from dashgen.live.demo import configs, history, programs
 from dashgen.live.demo.clock import Clock
 from dashgen.live.demo.exporters import NODE, exporters
+from dashgen.live.demo.page import Painter
 from dashgen.live.demo.plan import Action, Plan
 from dashgen.live.demo.server import Hub
 from dashgen.live.demo.textfiles import HOST_FILE, Host, Writer, gpu_files
@@ -24,11 +25,6 @@ from dashgen.model import Bundle
 
 LEAD = 3.0
 """Seconds in which Prometheus is made ready for the moment at which the history ends."""
-
-RESEND = 10.0
-"""Seconds after which Prometheus repeats a firing alert; four times as long Alertmanager believes it without."""
-
-TOOLS = ("prometheus", "promtool", "alertmanager", "node_exporter")
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,12 +69,6 @@ class Stack:
             raise UserError(f"{self.folder}: cannot be written: {self.writer.failed.strerror}; make room")
 
 
-def check_tools() -> None:
-    """Raise UserError, with the remedy, for the first program that is not there."""
-    for name in TOOLS:
-        program(name)
-
-
 @contextmanager
 def running(plan: Plan, folder: Path, progress: Callable[[str], None] = lambda step: None) -> Iterator[Stack]:
     """The stack of a plan, for as long as the ``with`` block runs; all its files are below ``folder``.
@@ -86,7 +76,7 @@ def running(plan: Plan, folder: Path, progress: Callable[[str], None] = lambda s
     ``progress`` hears of every step. Raises UserError when a program is missing, does not start, or refuses what it is
     given; then its log stays in ``folder``.
     """
-    check_tools()
+    programs.check()
     bundle = build.bundle(plan.site, [plan.site.sensitivity])
     progress("rules on the history")
     known = history.remembered(plan, bundle)
@@ -96,11 +86,12 @@ def running(plan: Plan, folder: Path, progress: Callable[[str], None] = lambda s
         for each in folders.values():
             each.mkdir(parents=True)
             each.chmod(0o777)
-        names = ("prometheus", "alertmanager", *folders)
+        names = ("prometheus", "alertmanager", "grafana", *folders)
         ports = dict(zip(names, free_ports(len(names)), strict=True))
         _configure(plan, bundle, folder, ports, hub.port)
-        services = {name: stack.enter_context(made) for name, made in _services(folder, ports).items()}
-        nodes = {node: stack.enter_context(_exporter(folder, node, ports[node])) for node in folders}
+        made = programs.servers(folder, ports, plan.speed)
+        services = {name: stack.enter_context(one) for name, one in made.items()}
+        nodes = {node: stack.enter_context(programs.node_exporter(folder, node, ports[node])) for node in folders}
         progress("exporters and Alertmanager")
         early = (*nodes.values(), services["alertmanager"])
         for one in early:
@@ -115,6 +106,15 @@ def running(plan: Plan, folder: Path, progress: Callable[[str], None] = lambda s
         writer = stack.enter_context(_emulation(plan, hub, folders, begin))
         services["prometheus"].start()
         urls = {name: f"http://127.0.0.1:{ports[name]}" for name in services}
+        if path := installed("grafana"):
+            progress("Grafana")
+            programs.provision(bundle, plan.site, urls["prometheus"], folder / "grafana")
+            services["grafana"] = stack.enter_context(programs.grafana(path, ports["grafana"], folder / "grafana"))
+            services["grafana"].start()
+            urls = {"boards": f"http://127.0.0.1:{ports['grafana']}/dashboards", **urls}
+        else:
+            hub.page = Painter(plan, bundle, begin, dict(urls))
+            urls = {"boards": f"http://127.0.0.1:{hub.port}/", **urls}
         yield Stack(plan, bundle, folder, begin, services, nodes, hub, writer, urls, list(plan.actions))
 
 
@@ -137,42 +137,3 @@ def _configure(plan: Plan, bundle: Bundle, folder: Path, ports: Mapping[str, int
     files["alertmanager.yml"] = configs.alertmanager(plan, bundle, hub)
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
-
-
-def _services(folder: Path, ports: Mapping[str, int]) -> dict[str, Service]:
-    listening = {name: f"127.0.0.1:{port}" for name, port in ports.items()}
-    commands: dict[str, list[str | Path]] = {
-        "prometheus": [
-            find("prometheus"),
-            f"--config.file={folder / 'prometheus.yml'}",
-            f"--storage.tsdb.path={folder / 'data'}",
-            f"--web.listen-address={listening['prometheus']}",
-            f"--rules.alert.resend-delay={RESEND:g}s",
-            "--log.level=warn",
-        ],
-        "alertmanager": [
-            program("alertmanager"),
-            f"--config.file={folder / 'alertmanager.yml'}",
-            f"--storage.path={folder / 'alertmanager'}",
-            f"--web.listen-address={listening['alertmanager']}",
-            # Alone; otherwise it would listen on every interface.
-            "--cluster.listen-address=",
-            "--log.level=warn",
-        ],
-    }
-    return {
-        name: Service(name, command, f"http://{listening[name]}/-/ready", folder / f"{name}.log")
-        for name, command in commands.items()
-    }
-
-
-def _exporter(folder: Path, node: str, port: int) -> Service:
-    command = [
-        program("node_exporter"),
-        "--collector.disable-defaults",
-        "--collector.textfile",
-        f"--collector.textfile.directory={folder / 'textfiles' / node}",
-        f"--web.listen-address=127.0.0.1:{port}",
-        "--log.level=warn",
-    ]
-    return Service(f"node_exporter of {node}", command, f"http://127.0.0.1:{port}/", folder / f"{node}.log")

@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from dashgen.live.client.api import Prometheus
-from dashgen.live.demo.plan import Action, Plan
+from dashgen.live.demo.plan import Action, happenings
 from dashgen.live.demo.server import Delivery
 from dashgen.live.demo.stack import Stack
-from dashgen.simulator.scenario import Event
 
 _HIDDEN = {"alertname", "alertstate", "severity", "signal", "sensitivity", "__name__"}
 
@@ -43,7 +40,7 @@ class Watch:
         """What is new since the last look, in its order. Raises UserError when a program of the stack has ended."""
         found = [News(self.stack.elapsed, "stack", _done(each)) for each in self.stack.act()]
         now = self.stack.elapsed
-        wrong = [name for name, start, end in happenings(self.stack.plan) if start <= now < end]
+        wrong = [name for name, _, start, end in happenings(self.stack.plan) if start <= now < end]
         found += _changes(now, self.wrong, wrong, "begins", "ends")
         self.wrong = wrong
         if self.stack.services["prometheus"].running:
@@ -60,17 +57,6 @@ class Watch:
         return sorted(_named(dict(one.labels)) for one in firing)
 
 
-def happenings(plan: Plan) -> Iterator[tuple[str, float, float]]:
-    """Everything that is wrong in a plan, with its begin and end in seconds after the beginning."""
-    for event in plan.scenario.events:
-        start, end = ((moment - plan.begin) / plan.speed for moment in (event.start, event.until))
-        yield _named_event(event), start, end
-    for run in plan.runs:
-        if run.job.to is not None:
-            how = "is killed and leaves its files" if run.job.ends == "killed" else "ends"
-            yield f"job {run.job.id} {how}", (run.job.to - plan.begin) / plan.speed, math.inf
-
-
 def delivered(one: Delivery) -> str:
     """A notification in one line."""
     alerts = (f"{_named(each.labels)}{' resolved' * (each.status == 'resolved')}" for each in one.notification.alerts)
@@ -85,17 +71,6 @@ def _changes(at: float, old: list[str], new: list[str], begins: str, ends: str) 
 def _named(labels: dict[str, str]) -> str:
     told = [f"{name}={value}" for name, value in sorted(labels.items()) if name not in _HIDDEN]
     return " ".join((labels["alertname"], *told))
-
-
-def _named_event(event: Event) -> str:
-    gpu = getattr(event, "gpu", None)
-    places = (
-        event.kind,
-        event.job and f"of job {event.job}",
-        getattr(event, "node", None),
-        gpu is not None and f"GPU{gpu}",
-    )
-    return " ".join(part for part in places if part)
 
 
 def _done(action: Action) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -57,9 +58,10 @@ class Probe:
         return self._raw[selector]
 
     def number(self, template: str) -> float:
-        """The value of PromQL that gives one series; 0 where it gives none."""
+        """The value of PromQL that gives one series; 0 where it gives none, or none that is a number."""
         found = self.rows(template)
-        return float(found[0].values[0]) if found else 0.0
+        value = float(found[0].values[0]) if found else 0.0
+        return value if math.isfinite(value) else 0.0
 
     def labels(self, template: str) -> list[dict[str, str]]:
         """The labels of all series that PromQL gives."""

@@ -100,6 +100,9 @@ def fetch(
     seen = {dict(labels).get(site.labels.job) for _, labels in own}
     for job in jobs:
         if job not in seen:
+            if kept is not None:
+                # Nothing of them is of use to a recording of what is there.
+                forget(kept)
             what = f"no series of Inspector with {site.labels.job}={job!r} in that time"
             raise UserError(f"{server.url}: {what}; check job, label and time, or ask `dashgen doctor`")
     return {**own, **get(beside(own, jobs, site, extra))}
