@@ -19,6 +19,9 @@ SEEN = """and on (<job>) (
 """What is recorded of a job from raw series: only while the job is present, so that nothing outlives it."""
 SEEN_SOURCES = "Presence is looked at every four dumps."
 
+NEW = "and on (<job>) count_over_time(job:nccl_progress:timestamp[<3 dumps - 1s>]) >= 2"
+"""What is judged: two of the last three dumps brought news, so that the last dump before a pause does not count again and again."""
+
 # A value that changed is news. With Inspector's counters on, files are rewritten although nothing happens, and values
 # disappear: both are no news.
 _NEWS = """group by (<job>) (changes(<exec>{<clean>, <selector>}[<6 dumps>]) > 0)

@@ -8,7 +8,7 @@ The slowest execution time is the earliest arriver and never to blame. Here bigg
 from __future__ import annotations
 
 from dashgen.catalogue.baselines import learned, remembered
-from dashgen.catalogue.signals.freshness import SEEN, SEEN_SOURCES
+from dashgen.catalogue.signals.freshness import NEW, SEEN, SEEN_SOURCES
 from dashgen.model import Signal, Unit
 
 GROUP = "nccl-verdict"
@@ -20,7 +20,7 @@ TIME = Signal(
     name="gpu:nccl_exec:sum",
     question="How long does each GPU spend in collectives, one of each kind, by shape of communicator?",
     healthy="about equal for the ranks of a communicator; who is late spends the least",
-    expr=f"sum by ({_SHAPE}) (<exec>{{<waiting>, <selector>}})\n{SEEN}",
+    expr=f"sum by ({_SHAPE}) (<exec>{{<waiting>, <selector>}}) > 0\n{SEEN}",
     unit=Unit.MICROSECONDS,
     labels=("<job>", "<node>", "<gpu>", "n_nodes", "nranks"),
     sources=SEEN_SOURCES,
@@ -82,7 +82,7 @@ SIGNALS = (
 ) > 0
 and count_over_time(gpu:nccl_lateness:ratio[<3 dumps - 1s>]) >= 3
 and on (<job>) job:nccl_gpus:count >= 4
-and on (<job>) count_over_time(job:nccl_progress:timestamp[<3 dumps - 1s>]) >= 2""",
+{NEW}""",
         unit=Unit.RATIO,
         labels=GPU,
         sources="Three dumps, as Nebius and the rule of 0.67 on ByteDance's traces: who is late in turn is now and then late twice in a row. Fixed positions "

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dashgen.catalogue.baselines import learned, remembered
 from dashgen.catalogue.signals.dcgm import TENSOR_ACTIVE
-from dashgen.catalogue.signals.freshness import SEEN
+from dashgen.catalogue.signals.freshness import NEW, SEEN
 from dashgen.model import Signal, Unit
 
 GROUP = "nccl-verdict"
@@ -68,7 +68,7 @@ SIGNALS = (
         expr=f"""
 1
 - max_over_time(job:training_throughput:current[<2 dumps - 1s>]) / ({remembered("job:training_throughput:usual")} > 0)
-and on (<job>) count_over_time(job:nccl_progress:timestamp[<3 dumps - 1s>]) >= 2""",
+{NEW}""",
         unit=Unit.RATIO,
         labels=("<job>", "evidence"),
         sources="Two dumps: a checkpoint is a loss in one line of the training log.",

@@ -12,7 +12,7 @@ within a domain every node is a path of its own, across domains every GPU number
 from __future__ import annotations
 
 from dashgen.catalogue.baselines import learned, remembered
-from dashgen.catalogue.signals.freshness import SEEN, SEEN_SOURCES
+from dashgen.catalogue.signals.freshness import NEW, SEEN, SEEN_SOURCES
 from dashgen.model import Signal, Unit
 
 GROUP = "nccl-verdict"
@@ -50,7 +50,8 @@ BEST = Signal(
     name="peer:nccl_busbw:best",
     question="How fast is each kind of collective when nobody waits?",
     healthy="steady within a few percent for one message size and algorithm",
-    expr=f"max by (<job>, <peer>) (<busbw>{{<clean>, <selector>}})\n{SEEN}",
+    # A bucket of zeros has measured nothing, and nothing can be divided by it.
+    expr=f"max by (<job>, <peer>) (<busbw>{{<clean>, <selector>}}) > 0\n{SEEN}",
     unit=Unit.GBPS,
     labels=("<job>", "<peer>"),
     sources=SEEN_SOURCES,
@@ -132,7 +133,7 @@ SIGNALS = (
 sum by (<job>, transport) ({_DROP} / {_NOISE} ^ 2 {_ON_PATH})
 /
 sum by (<job>, transport) ({_NOW} ^ 0 / {_NOISE} ^ 2 {_ON_PATH})
-and on (<job>) count_over_time(job:nccl_progress:timestamp[<3 dumps - 1s>]) >= 2""",
+{NEW}""",
         unit=Unit.RATIO,
         labels=("<job>", "transport"),
         sources="Two dumps: dumps of different nodes are up to one apart; 2 % is the transfer noise of "
