@@ -403,6 +403,7 @@ class Companions(_Strict):
     dcgm_tensor: bool = Field(True, description="activity of the tensor cores")
     dcgm_memory: bool = Field(True, description="used memory")
     dcgm_clock: bool = Field(True, description="the clock")
+    dcgm_power: bool = Field(False, description="power and temperature")
     dcgm_health: bool = Field(False, description="XID, NVLink traffic and clock events of DCGM")
     counters: bool = Field(False, description="NCCL_INSPECTOR_PROM_DUMP_STATS=1")
     throughput: str | None = Field("megatron_training_throughput_tflops", description="gauge of the training job")

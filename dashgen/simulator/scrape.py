@@ -414,6 +414,11 @@ def _dcgm(site: Site, runs: list[Run], sheet: Sheet) -> None:
                 sheet.put("DCGM_FI_DEV_SM_CLOCK", labels, clock, always)
             if scenario.companions.dcgm_memory:
                 sheet.put("DCGM_FI_DEV_FB_USED", labels, memory, always)
+            if scenario.companions.dcgm_power:
+                # An H100 SXM draws 70 W idle and up to 700 W; its cooler keeps it within about 40 K of the inlet.
+                watts = 70 + 630 * np.clip(tensor / 0.5, 0, 1)
+                sheet.put("DCGM_FI_DEV_POWER_USAGE", labels, np.round(watts, 1), always)
+                sheet.put("DCGM_FI_DEV_GPU_TEMP", labels, np.rint(30 + watts * 40 / 700), always)
             if scenario.companions.dcgm_health:
                 sheet.put("DCGM_FI_DEV_XID_ERRORS", labels, 0.0, always)
                 traffic = np.cumsum(np.rint(2e5 * tensor * scenario.scrape_interval))
