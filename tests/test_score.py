@@ -83,7 +83,7 @@ def test_without_offsets_the_engine_says_what_promtool_says(program: str, name: 
     assert [(one.name, one.labels) for one in found] == [(one.name, one.labels) for one in theirs.series]
     for one, other in zip(found, theirs.series, strict=True):
         # The order of a sum is not the same.
-        np.testing.assert_allclose(one.values, other.values, rtol=1e-9, err_msg=one.name)
+        np.testing.assert_allclose(one.values, other.values, rtol=1e-9, atol=1e-12, err_msg=one.name)
         np.testing.assert_allclose(one.times, other.times, err_msg=one.name)
 
 

@@ -189,7 +189,10 @@ label_replace(
   "state", "recovering", "", ""
 )
 or on (<job>)
-label_replace(0 * (job:nccl_dump_age:seconds <= 4 * <dump> and on (<job>) job:nccl_busbw_drop:ratio), "state", "healthy", "", "")
+label_replace(
+  0 * (job:nccl_dump_age:seconds <= 4 * <dump> and on (<job>) last_over_time(job:nccl_busbw_drop:ratio[<4 dumps>])),
+  "state", "healthy", "", ""
+)
 or on (<job>)
 label_replace(0 * job:nccl_gpus:count, "state", "unknown", "", "")""",
         unit=Unit.RATIO,
