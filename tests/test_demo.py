@@ -123,7 +123,7 @@ PAGES: dict[str, tuple[str, dict[str, str]]] = {
 @pytest.mark.heavy
 @pytest.mark.usefixtures("programs")
 def test_each_fault_is_one_page_that_ends_with_it_whatever_is_restarted_meanwhile(tmp_path: Path) -> None:
-    jobs, speed, lasts = (tuple(FAULTS), 15, 240) if FULL else (("healthy", "network", "hang"), 30, 150)
+    jobs, speed, lasts = (tuple(FAULTS), 15, 240) if FULL else (("healthy", "network", "hang"), 15, 240)
     paged = [job for job in jobs if job in PAGES]
     with running(plan(scenario(*jobs), speed=speed, lasts=lasts), tmp_path) as stack:
         on_call = OnCall(stack)
