@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from dashgen.engine import scheduled as engine
+from dashgen.engine.loopback import free_ports, opener
 
 PATIENCE = 30.0  # seconds
-DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+DIRECT = opener()
 
 
 def tool(*names: str) -> str:
@@ -42,9 +41,7 @@ def rule_engine() -> str:
 @contextmanager
 def serving(*command: str, ready: str, log: Path) -> Iterator[str]:
     """Run a server for a while and yield its address; ``PORT`` in the command becomes a free port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
+    port = str(*free_ports(1))
     with log.open("wb") as output:
         process = subprocess.Popen([part.replace("PORT", port) for part in command], stdout=output, stderr=output)
     try:

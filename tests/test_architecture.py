@@ -86,7 +86,7 @@ def test_only_one_client_asks_servers_of_others() -> None:
         }
         if imported & {"urllib.request", "urllib3", "http.client", "socket"}:
             # The engine asks the programs that it starts itself.
-            ours = ("engine.prometheus", "engine.queries", "engine.services")
+            ours = ("engine.loopback",)
             assert module in ("live.client.http", "live.client.connections", *ours), module
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import time
 import urllib.parse
@@ -31,6 +30,7 @@ from dashgen import build
 from dashgen.config import site as config
 from dashgen.config.site import Site
 from dashgen.engine import scheduled as engine
+from dashgen.engine.loopback import free_ports
 from dashgen.engine.prometheus import Firing
 from dashgen.engine.scheduled import Moments
 from dashgen.model import Sensitivity
@@ -162,9 +162,7 @@ class Server:
         for name, text in files.items():
             (folder / name).write_text(text)
         (folder / "prometheus.yml").write_text(json.dumps({"global": {}, "rule_files": list(files)}))
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        (port,) = free_ports(1)
         self.url = f"http://127.0.0.1:{port}"
         self.folder = folder
         self.process = self.start()

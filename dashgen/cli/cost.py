@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dashgen.cli.terminal import Config, console, progress, say, site_of
+from dashgen.cli.terminal import Config, Tenant, Timeout, console, progress, say, site_of
 from dashgen.errors import UserError
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def cost(
     prometheus: Annotated[
         str | None, typer.Option("--prometheus", help="address of a live Prometheus to compare with")
     ] = None,
-    tenant: Annotated[str | None, typer.Option("--tenant", help="tenant of a Mimir or Cortex: X-Scope-OrgID")] = None,
-    timeout: Annotated[float, typer.Option("--timeout", min=1, max=3600, help="seconds for one answer")] = 60.0,
+    tenant: Tenant = None,
+    timeout: Timeout = 60.0,
     format: Annotated[CostForm, typer.Option("--format", help="form of the bill")] = CostForm.TEXT,
     config: Config = None,
 ) -> None:

@@ -16,6 +16,8 @@ from dashgen.cli.terminal import (
     Config,
     OutFile,
     RecordingFolder,
+    Tenant,
+    Timeout,
     bytes_progress,
     console,
     needs,
@@ -39,8 +41,6 @@ _PASSWORD_FILE, _CA_FILE, _CERT_FILE, _KEY_FILE, _TENANT, or _HTTP_CONFIG, a fil
 Url = Annotated[
     str, typer.Option("--prometheus", help="address of the Prometheus; credentials from DASHGEN_PROMETHEUS_*")
 ]
-Tenant = Annotated[str | None, typer.Option("--tenant", help="tenant of a Mimir or Cortex: X-Scope-OrgID")]
-Timeout = Annotated[float, typer.Option("--timeout", min=1, max=3600, help="seconds for one answer")]
 Start = Annotated[datetime | None, typer.Option("--start", help="begin, UTC unless it says otherwise")]
 End = Annotated[datetime | None, typer.Option("--end", help="end, UTC unless it says otherwise; by default now")]
 Since = Annotated[str | None, typer.Option("--since", help="instead of --start: how long before the end, such as 2h")]

@@ -28,6 +28,8 @@ Config = Annotated[
 RecordingFolder = Annotated[Path, typer.Option("--output", "-o", help="folder of the recording")]
 OutFile = Annotated[Path | None, typer.Option("--output", "-o", help="a file instead of standard output")]
 Level = Annotated[Sensitivity, typer.Option("--sensitivity", help="how much the on-call wants to hear")]
+Tenant = Annotated[str | None, typer.Option("--tenant", help="tenant of a Mimir or Cortex: X-Scope-OrgID")]
+Timeout = Annotated[float, typer.Option("--timeout", min=1, max=3600, help="seconds for one answer")]
 
 
 class Report(StrEnum):

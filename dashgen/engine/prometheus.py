@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Collection, Iterable, Mapping
@@ -20,6 +19,7 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
 
+from dashgen.engine.loopback import free_ports
 from dashgen.engine.queries import Queries
 from dashgen.engine.ruletest import (
     Evaluation,
@@ -293,7 +293,7 @@ class Server(Queries):
 
     def _start(self, stack: ExitStack, config: Path) -> bool:
         """Start the process and wait until it answers; False when another process took the port meanwhile."""
-        port = _free_port()
+        (port,) = free_ports(1)
         self._url = f"http://127.0.0.1:{port}"
         command = [
             find("prometheus"),
@@ -332,12 +332,6 @@ class Server(Queries):
         log = self._log.read_text(errors="replace")
         # A panic leaves its stack below the line that says what went wrong.
         return _last_line("\n".join(line for line in log.splitlines() if "err=" in line) or log)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from dashgen.engine.loopback import opener
 from dashgen.engine.ruletest import ExpressionError
 from dashgen.errors import UserError, one_line
 from dashgen.recordings.format import Series
@@ -27,8 +27,7 @@ class Queries:
 
     def __init__(self, url: str = "") -> None:
         self._url = url
-        # A proxy of the environment is not for the loopback interface.
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        self._opener = opener()
 
     def _complaint(self) -> str:
         """Why it does not run, as far as anybody knows."""

@@ -6,17 +6,15 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
-import urllib.request
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from dashgen.engine.loopback import opener
 from dashgen.engine.prometheus import find
 from dashgen.errors import UserError, one_line
 
@@ -45,15 +43,6 @@ def program(name: str) -> str:
         package = _NAMES[name][-1]
         raise UserError(f"{name}: not found; install it (Debian, Ubuntu: apt-get install {package}), or put it on PATH")
     return path
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that nobody uses, all different."""
-    with ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
 
 
 @dataclass
@@ -107,11 +96,10 @@ class Service:
     def wait(self) -> None:
         """Wait until it answers. Raises UserError, with the last that it said, when it ends or never does."""
         deadline = time.monotonic() + _START_SECONDS
-        # A proxy of the environment is not for the loopback interface.
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        direct = opener()
         while self.running and time.monotonic() < deadline:
             try:
-                with opener.open(self.ready, timeout=2):
+                with direct.open(self.ready, timeout=2):
                     return
             except OSError:
                 time.sleep(0.05)

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dashgen import build
+from dashgen.engine.loopback import free_ports
 from dashgen.engine.prometheus import make_blocks
-from dashgen.engine.services import Service, free_ports, installed
+from dashgen.engine.services import Service, installed
 from dashgen.errors import UserError
 from dashgen.live.demo import configs, history, programs
 from dashgen.live.demo.clock import Clock

@@ -12,7 +12,7 @@ from dashgen import build
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config.site import Site
 from dashgen.live.client.answers import Alertmanagers, Rules
-from dashgen.live.client.api import Prometheus, Samples
+from dashgen.live.client.api import Prometheus, Samples, T
 from dashgen.live.client.http import Client, Refused
 from dashgen.recordings.format import Series
 
@@ -93,18 +93,16 @@ class Probe:
     @cached_property
     def rules(self) -> Rules | None:
         """What the server evaluates; None where it does not say."""
-        try:
-            return self.server.ask(Rules, "/api/v1/rules")
-        except Refused as refusal:
-            if refusal.status in (400, 404, 405, 501):
-                return None
-            raise
+        return self._said(Rules, "/api/v1/rules")
 
     @cached_property
     def alertmanagers(self) -> Alertmanagers | None:
         """Whom the server tells of alerts; None where it does not say."""
+        return self._said(Alertmanagers, "/api/v1/alertmanagers")
+
+    def _said(self, data: type[T], path: str) -> T | None:
         try:
-            return self.server.ask(Alertmanagers, "/api/v1/alertmanagers")
+            return self.server.ask(data, path)
         except Refused as refusal:
             if refusal.status in (400, 404, 405, 501):
                 return None
