@@ -79,6 +79,7 @@ def words(site: Site) -> dict[str, str]:
         "fabric": site.fabric,
         "textfile_regex": escaped(companions.textfile.file_regex),
         "dcgm_host": companions.dcgm.host_label,
+        "dcgm_gpu": "gpu",
         "dcgm_uuid": companions.dcgm.uuid_label,
         "slurm_id": companions.slurm.job_id_label,
         "slurm_state": companions.slurm.state_label,

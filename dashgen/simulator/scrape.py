@@ -366,11 +366,16 @@ def _states(site: Site, run: Run, gpu: int) -> tuple[Bools, Bools, Bools]:
     return alive, alive & hung, alive & paused & ~hung
 
 
+def driver_index(scenario: Scenario, node: int, local: int) -> int:
+    """The driver's number of a GPU, which is shifted against CUDA's by the node's number."""
+    return (local + node) % scenario.gpus_per_node
+
+
 def _dcgm(site: Site, runs: list[Run], sheet: Sheet) -> None:
     """GPU activity as dcgm-exporter shows it by default (NVIDIA/dcgm-exporter etc/default-counters.csv).
 
     Kernels of a collective that hangs spin, so utilisation reads 100 while the tensor cores rest. DCGM counts GPUs
-    in NVML's order, which need not be CUDA's: here they are shifted by the node's number.
+    in the driver's order (NVML), which need not be CUDA's.
     """
     scenario, scrapes = site.scenario, sheet.scrapes
     rng = stream(site.seed, "dcgm")
@@ -397,7 +402,7 @@ def _dcgm(site: Site, runs: list[Run], sheet: Sheet) -> None:
                     if isinstance(event, LateGpu) and event.throttled and (event.node, event.gpu) == (name, local):
                         level = np.array([event.level(moment) for moment in site.offsets.tolist()])
                         clock[busy] = np.rint(clock / (1 + level * event.percent / 100) / 15)[busy] * 15
-            index = (local + node) % scenario.gpus_per_node
+            index = driver_index(scenario, node, local)
             labels = {
                 "job": "dcgm",
                 "instance": instance,

@@ -31,7 +31,7 @@ from dashgen.simulator.scenario import (
     scenario_names,
     scenario_path,
 )
-from dashgen.simulator.scrape import scrape
+from dashgen.simulator.scrape import driver_index, scrape
 
 __all__ = ["load_scenario", "make_recording", "scenario_names", "scenario_path", "simulate"]
 
@@ -91,7 +91,6 @@ def _truths(scenario: Scenario, runs: list[Run]) -> Iterator[Fault]:
                 start, end = event.profile[0][0], event.profile[-1][0]
             if end <= start:
                 continue
-            node, gpu = getattr(event, "node", None), getattr(event, "gpu", None)
             yield Fault(
                 kind="none" if event.benign else event.kind,
                 start=scenario.start + timedelta(seconds=start),
@@ -99,8 +98,8 @@ def _truths(scenario: Scenario, runs: list[Run]) -> Iterator[Fault]:
                 job=run.job.id,
                 transport=_transports(scenario, run, event),
                 suspect=_suspect(event),
-                node=node,
-                gpu=None if gpu is None or isinstance(event, Nic) else f"GPU{gpu}",
+                node=getattr(event, "node", None),
+                gpu=_gpu(scenario, event),
                 cluster=scenario.labels.get("cluster"),
                 throughput_loss=1.0 if isinstance(event, Hang | DeadRank) else _rounded(run.pulse.loss.get(place)),
             )
@@ -113,6 +112,16 @@ def _truths(scenario: Scenario, runs: list[Run]) -> Iterator[Fault]:
                 job=run.job.id,
                 cluster=scenario.labels.get("cluster"),
             )
+
+
+def _gpu(scenario: Scenario, event: Event) -> str | None:
+    """The GPU to look at. A dead process counts none any more, so its GPU has the driver's number."""
+    gpu = getattr(event, "gpu", None)
+    if gpu is None or isinstance(event, Nic):
+        return None
+    if isinstance(event, DeadRank):
+        gpu = driver_index(scenario, scenario.nodes.index(event.node), event.gpu)
+    return f"GPU{gpu}"
 
 
 def _concerned(scenario: Scenario, runs: list[Run], event: Event) -> list[Run]:

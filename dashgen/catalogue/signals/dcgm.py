@@ -27,6 +27,21 @@ TENSOR_ACTIVE = _on_nodes(
     "avg", "avg by (<in><dcgm_host>) (max by (<in><dcgm_host>, <dcgm_uuid>) (<tensor_active>))"
 ).strip()
 
+_RESTING = "max by (<in><dcgm_host>, <dcgm_gpu>) (<gpu_util>) < 10"
+ALONE = f"""
+group by (<job>, <node>) (last_over_time(node:nccl_gpus:count[<4 dumps>]))
+* on (<host>) group_left (<gpu_label>)
+label_replace(
+  label_replace(
+    {_RESTING}
+    unless on (<in><dcgm_host>)
+    count by (<in><dcgm_host>) ({_RESTING}) > 1,
+    "<gpu_label>", "GPU$1", "<dcgm_gpu>", "(.+)"
+  ),
+  "<node_label>", "$1", "<dcgm_host>", "(.+)"
+)""".strip()
+"""GPUs that rest alone on one of the job's nodes, numbered as the driver does: a dead process has no number any more."""
+
 MEMORY = Signal(
     name="job:dcgm_memory_used:max",
     question="How much GPU memory, in MiB, do the job's nodes use at most?",

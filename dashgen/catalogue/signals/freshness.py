@@ -73,10 +73,15 @@ sum by (<job>) (last_over_time(node:nccl_gpus:count[<4 dumps>]))""",
         name="job:nccl_progress:timestamp",
         question="When did any GPU of the job last report new communication?",
         healthy="now; absent in a dump without news, at most one in a row",
-        # Healthy values of six digits hardly ever repeat.
+        # Healthy values of six digits hardly ever repeat. GPU by GPU: where a file is missed, the best of those that are
+        # left is another, which is no news. Only a job whose messages are all small is left with that.
         expr="""
 0 * max by (<job>) (
+  changes(gpu:nccl_exec:sum[<2 dumps - 1s>]) > 0
+  or
   changes(peer:nccl_busbw:best[<2 dumps - 1s>]) > 0
+  unless on (<job>)
+  gpu:nccl_exec:sum
   or
   changes(<p2p_exec>{<clean>, <selector>}[<3 dumps>]) > 0
 ) + time()""",

@@ -7,7 +7,7 @@ PyTorch's heartbeat monitor aborts after 480 s and its watchdog after 600 s: a p
 from __future__ import annotations
 
 from dashgen.catalogue.runbooks import HANGS
-from dashgen.catalogue.signals.dcgm import MEMORY, TENSOR_ACTIVE, UTILISATION
+from dashgen.catalogue.signals.dcgm import ALONE, MEMORY, TENSOR_ACTIVE, UTILISATION
 from dashgen.catalogue.signals.verdict import SINCE
 from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit
 
@@ -19,12 +19,30 @@ _KNOWN = 'label_replace(<job_info>, "<job_label>", "$1", "<slurm_id>", "(.+)")'
 _RUNNING = 'label_replace(<job_info>{<slurm_state>=~"<slurm_running>"}, "<job_label>", "$1", "<slurm_id>", "(.+)")'
 
 
+def _under(expr: str, by: int) -> str:
+    return expr.replace("\n", "\n" + by * " ")
+
+
+# While all others spin, one GPU rests: its process is dead or has not come to the collective.
+_DEAD = f"""
+(
+  {_under(ALONE, 2)}
+) ^ 0
+* on (<job>) group_left ()
+(
+  {_QUIET}
+  and on (<job>) {_under(UTILISATION, 2)} > 90
+  and on (<job>) count by (<job>) (
+    {_under(ALONE, 4)}
+  ) == 1
+)""".strip()
+
+
 def _evidence(word: str, expr: str) -> str:
     """How long a job has been quiet, with what is known about its processes."""
-    indented = expr.replace("\n", "\n  ")
     return f"""
 label_replace(
-  {indented},
+  {_under(expr, 2)},
   "evidence", "{word}", "", ""
 )"""
 
@@ -35,14 +53,15 @@ SIGNALS = (
         name="job:nccl_quiet:seconds",
         question="How long has the job been quiet, and do its processes still live?",
         healthy="below two dump intervals",
-        # spinning: kernels run and tensor cores rest, as in a hung collective. working: tensor cores are busy, only the
+        # spinning: kernels run and tensor cores rest, as in a hung collective, with the one GPU that rests. working: tensor cores are busy, only the
         # dumps have stopped. idle: nothing runs but the processes are there. gone: nothing is there. none: nobody
         # can tell. What nobody sees alive is forgotten within two hours.
         expr="<branches>",
         branches=(
             ("slurm", _evidence("gone", f"{_QUIET}\nunless on (<job>) {_RUNNING}\nand on (<job>) {_KNOWN}\n< 6600")),
-            ("dcgm", _evidence("working", f"{_QUIET} \nand on (<job>) {TENSOR_ACTIVE} > 0.05")),
-            ("dcgm", _evidence("spinning", f"{_QUIET} \nand on (<job>) {UTILISATION} > 90")),
+            ("dcgm", _evidence("working", f"{_QUIET}\nand on (<job>) {TENSOR_ACTIVE} > 0.05")),
+            ("dcgm", _evidence("spinning", _DEAD)),
+            ("dcgm", _evidence("spinning", f"{_QUIET}\nand on (<job>) {UTILISATION} > 90")),
             ("slurm", _evidence("idle", f"{_QUIET} and on (<job>) {_RUNNING}")),
             (
                 "throughput",
@@ -62,12 +81,12 @@ SIGNALS = (
                     f'{_QUIET} < 6600\nand on (<job>) last_over_time(job:training_throughput:current{{evidence="reported"}}[2h])',
                 ),
             ),
-            ("dcgm", _evidence("gone", f"{_QUIET} < 6600 \nand on (<job>) {UTILISATION}")),
+            ("dcgm", _evidence("gone", f"{_QUIET} < 6600\nand on (<job>) {UTILISATION}")),
             ("", _evidence("none", f"{_QUIET} < 6600")),
         ),
         unit=Unit.SECONDS,
-        labels=("<job>", "evidence"),
-        sources="Tensor cores rest below 5 % and a spinning kernel reads 100 % GPU utilisation (companions of a "
+        labels=("<job>", "evidence", "<node>", "<gpu>"),
+        sources="Tensor cores rest below 5 %, a resting GPU reads below 10 % and a spinning kernel reads 100 % GPU utilisation (companions of a "
         "hung collective in DCGM); a dead process gives its memory back, a living one keeps more than half; 2.5 dumps are one "
         "missed dump, one scrape and one evaluation; 6,600 s: ten minutes below two hours.",
         group=GROUP,
@@ -107,7 +126,8 @@ ALERTS = (
         summary="Job {{ $labels.<job_label> }} has stopped communicating.",
         description="No GPU of job {{ $labels.<job_label> }} has reported new communication"
         + SINCE
-        + ", longer than it ever paused. "
+        + ", longer than it ever paused. {{ with $labels.<gpu_label> }}{{ . }} of {{ $labels.<node_label> }}, as nvidia-smi "
+        "counts, rests while all others spin: its process is dead or has not come to the collective. {{ end }}"
         "PyTorch aborts a hung job after 8 to 10 "
         "minutes: collect evidence now. Look first whether the processes live, then compare the last opCount of all ranks.",
         tiers={
@@ -122,6 +142,7 @@ ALERTS = (
             meaning="Every file of the job has stopped changing although its processes seem to live: a hung collective, "
             "usually one rank that is one operation behind.",
             look_first=(
+                "The alert names a node and a GPU: that process. All others wait for it.",
                 "Is it alive? `scontrol show job`, `ps`, `nvidia-smi` on one node: 100 % utilisation does not mean work.",
                 "Compare the last opCount of every rank in the NCCL log; the rank that is behind is the one to look at.",
                 "Dump PyTorch's Flight Recorder before the watchdog kills the processes.",

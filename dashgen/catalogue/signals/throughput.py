@@ -65,10 +65,14 @@ SIGNALS = (
         name="job:training_throughput_loss:ratio",
         question="How much of its throughput does the job lose now?",
         healthy="around zero",
+        # Rounded, because 1 - 1.0000000000000002 would be written as -2.22e-14 %.
         expr=f"""
-1
-- max_over_time(job:training_throughput:current[<2 dumps - 1s>]) / ({remembered("job:training_throughput:usual")} > 0)
-{NEW}""",
+round(
+  1
+  - max_over_time(job:training_throughput:current[<2 dumps - 1s>]) / ({remembered("job:training_throughput:usual")} > 0)
+  {NEW},
+  0.0001
+)""",
         unit=Unit.RATIO,
         labels=("<job>", "evidence"),
         sources="Two dumps: a checkpoint is a loss in one line of the training log.",
