@@ -202,8 +202,8 @@ ALERTS = (
         description="No series of job {{ $labels.<job_label> }} comes from {{ $labels.<node_label> }} any more although the job reports "
         "from other nodes. The exporter is gone or cannot be reached. Nothing is known of the node, and the job may be fine.",
         tiers={
-            Sensitivity.MEDIUM: Tier(threshold=1, dumps=3, severity=Severity.WARNING),
-            Sensitivity.HIGH: Tier(threshold=1, dumps=2, severity=Severity.WARNING),
+            Sensitivity.MEDIUM: Tier(threshold=1, dumps=4, severity=Severity.WARNING),
+            Sensitivity.HIGH: Tier(threshold=1, dumps=3, severity=Severity.WARNING),
         },
         sources="Three dumps bridge a missed scrape and a file caught empty.",
         dashboard="telemetry",
