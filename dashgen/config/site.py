@@ -87,6 +87,10 @@ class Site(Section):
     dump_interval: durations.Seconds = Field(
         30.0, ge=1, le=600, description="Inspector's dump interval; all times follow it"
     )
+    late_results: bool = Field(
+        False,
+        description="whether rules see results an evaluation later, as in vmalert; targets of such engines set it themselves",
+    )
     companions: Companions = Companions()
     acceptance: dict[Collective, dict[Transport, dict[SizeClass, Bandwidth]]] = Field(
         default_factory=dict,
