@@ -95,13 +95,6 @@ def test_engines_that_store_results_after_the_evaluation_say_the_same_five_evalu
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_the_rules_for_such_engines_say_the_same_an_evaluation_later_at_most_in_order(name: str) -> None:
-    case, expected = case_of(name)
-
-    assert not lag(expected, Case(name, late_results=True).played(case.moments), 1, case.evaluations)
-
-
-@pytest.mark.parametrize("name", ALL)
 def test_prometheus_3_says_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program = built("prometheus3", "promtool", build=FULL)
     case = Case(name)
