@@ -89,7 +89,7 @@ class Site(Section):
     )
     late_results: bool = Field(
         False,
-        description="whether rules see results an evaluation later, as in vmalert; targets of such engines set it themselves",
+        description="for engines that show results an evaluation later, as vmalert; their targets set it themselves",
     )
     companions: Companions = Companions()
     acceptance: dict[Collective, dict[Transport, dict[SizeClass, Bandwidth]]] = Field(
