@@ -20,6 +20,8 @@ def alertmanager(site: Site) -> dict[str, object]:
                 {
                     "matchers": ['alertname=~"Nccl.+"'],
                     "receiver": "nobody",
+                    # News of a page, and its end, come once in so many dumps: five minutes at 30 s.
+                    "group_interval": durations.text(10 * site.dump_interval),
                     "routes": [
                         {
                             "matchers": ['severity="critical"'],
