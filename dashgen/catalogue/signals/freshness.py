@@ -73,13 +73,12 @@ sum by (<job>) (last_over_time(node:nccl_gpus:count[<4 dumps>]))""",
         name="job:nccl_progress:timestamp",
         question="When did any GPU of the job last report new communication?",
         healthy="now; absent in a dump without news, at most one in a row",
-        # Healthy values of six digits hardly ever repeat. Most kinds of collectives must have changed: where a file is
-        # missed once, the best of those that are left is another.
+        # Healthy values of six digits hardly ever repeat.
         expr="""
-0 * (
-  quantile by (<job>) (0.5, changes(peer:nccl_busbw:best[<2 dumps - 1s>])) > 0
-  or on (<job>)
-  max by (<job>) (changes(<p2p_exec>{<clean>, <selector>}[<3 dumps>])) > 0
+0 * max by (<job>) (
+  changes(peer:nccl_busbw:best[<2 dumps - 1s>]) > 0
+  or
+  changes(<p2p_exec>{<clean>, <selector>}[<3 dumps>]) > 0
 ) + time()""",
         unit=Unit.TIMESTAMP,
         labels=("<job>",),
