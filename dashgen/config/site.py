@@ -16,7 +16,7 @@ from dashgen.config.companions import Companions
 from dashgen.config.grafana import Grafana
 from dashgen.config.sections import Section
 from dashgen.config.sources import Source, completed
-from dashgen.config.targets import Targets
+from dashgen.config.targets import DEFAULT_LAYOUT, Layout, Targets
 from dashgen.config.values import (
     MOST_LABELS,
     Label,
@@ -113,6 +113,9 @@ class Site(Section):
         description="where runbooks are published; {alert} becomes the alert's name",
     )
     targets: Targets = Targets()
+    layout: Layout = Field(
+        default=DEFAULT_LAYOUT, description="the form of the rules on each of two levels, for the target `layout`"
+    )
     overlays: tuple[str, ...] = Field(
         (),
         max_length=MOST_OVERLAYS,

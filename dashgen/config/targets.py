@@ -197,3 +197,10 @@ class Targets(Section):
     grafana_operator: GrafanaOperatorTarget = GrafanaOperatorTarget()
     grafana_alerting: GrafanaAlertingTarget = GrafanaAlertingTarget()
     resources: ResourcesTarget = ResourcesTarget()
+
+
+Level = Literal["edge", "global"]
+RuleForm = Literal["prometheus", "prometheusrule", "vmrule", "vmalert", "mimir", "thanos", "grafana-alerting"]
+DEFAULT_LAYOUT: dict[Level, RuleForm] = {"edge": "prometheus", "global": "prometheus"}
+Layout = Annotated[dict[Level, RuleForm], AfterValidator(lambda given: {**DEFAULT_LAYOUT, **given})]
+"""Which of the targets writes the rules of the edges, and which those of the level above them."""

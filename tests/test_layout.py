@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules on two levels: edges that hold whole jobs, and one global level, say what one server says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from engines.timelines import VERDICT, lag, timelines
+from processes import rule_engine
+from targets import render
+
+from dashgen import build, promql
+from dashgen.build.layout import levels
+from dashgen.config.site import Site, site
+from dashgen.engine import scheduled as engine
+from dashgen.engine.prometheus import Firing
+from dashgen.errors import UserError
+from dashgen.model import AlertRule, RecordingRule, RuleGroup, Sensitivity
+from dashgen.recordings.format import Series, read_samples, read_story
+from dashgen.targets.rulefile import rule_file
+
+RECORDINGS = Path(__file__).parent / "recordings"
+SITES = {
+    "defaults": Site(),
+    "clusters": site({"labels": {"cluster": "cluster"}, "layout": {"edge": "vmalert", "global": "mimir"}}, "test"),
+    "accepted": site({"acceptance": {"AllReduce": {"network": {"large": 180}}}}, "test"),
+    "reported": site({"companions": {"throughput": {"metric": "tokens_per_second"}}}, "test"),
+}
+
+
+def groups(found: Site, path: str) -> list[dict[str, object]]:
+    return list(yaml.safe_load(render("layout", found)[f"layout/{path}.yaml"])["groups"])
+
+
+def reads(found: Site, path: str) -> dict[str, frozenset[str]]:
+    """What each recorded series, and each alert, is made from on one level."""
+    rules = [rule for group in groups(found, path) for rule in group["rules"]]  # type: ignore[attr-defined]
+    return {rule.get("record") or rule["alert"]: promql.names(rule["expr"]) for rule in rules}
+
+
+@pytest.mark.parametrize("name", SITES)
+def test_every_series_is_recorded_on_one_level_and_what_the_other_reads_travels_up(name: str) -> None:
+    found = SITES[name]
+    edge, above = reads(found, "edge"), reads(found, "global")
+    (keep,) = yaml.safe_load(render("layout", found)["layout/travels.yaml"])
+    travels = set(keep["regex"].split("|"))
+    whole = {rule.record for group in build.recording(found) for rule in group.rules if isinstance(rule, RecordingRule)}
+    alerts = {rule.alert for group in build.alerts(found, found.sensitivity) for rule in group.rules}  # type: ignore[union-attr]
+
+    assert edge.keys() | above.keys() == whole | alerts and not edge.keys() & above.keys()
+    assert alerts <= above.keys() and "job:nccl_verdict:since" in above
+    assert travels <= edge.keys() and VERDICT in travels
+    assert all(name.startswith(("job:", "node:")) for name in travels)
+    for read in edge.values():
+        assert not read & above.keys()
+    for read in above.values():
+        assert read <= travels | above.keys()
+
+
+def test_an_alert_on_what_stays_at_the_edges_is_refused() -> None:
+    alert = AlertRule(alert="Mine", expr="nccl_bus_bandwidth_gbs < 1", hold="", keep="", labels={}, annotations={})
+    with pytest.raises(UserError, match="layout: Mine reads nccl_bus_bandwidth_gbs"):
+        levels(build.recording(Site()), [RuleGroup(name="mine", interval="30s", rules=(alert,))], ())
+    looks_up = replace(alert, expr=VERDICT, annotations={"summary": '{{ range query "up{a=\\"b\\"}" }}{{ end }}'})
+    with pytest.raises(UserError, match="reads up"):
+        levels(build.recording(Site()), [RuleGroup(name="mine", interval="30s", rules=(looks_up,))], ())
+
+
+def fleet(names: Iterable[str]) -> tuple[list[Series], float, float]:
+    """Recordings at the same time, each on nodes of its own; their samples, beginning and end."""
+    found, begin, last = [], 0.0, 0.0
+    for name in names:
+        story = read_story(RECORDINGS / name)
+        start, end = story.start.timestamp(), story.end.timestamp()
+        begin = begin or start
+        last = max(last, begin + end - start)
+        for one in read_samples(RECORDINGS / name):
+            moved = begin - start if one.name.endswith("_mtime_seconds") else 0.0
+            places = {"node", "instance", "Hostname"}
+            labels = [(key, f"{name}-{value}" if key in places else value) for key, value in one.labels]
+            found.append(Series(one.name, tuple(sorted(labels)), one.times + begin - start, one.values + moved))
+    return found, begin, last
+
+
+def of_shard(samples: Iterable[Series], shard: int, shards: int) -> Iterator[Series]:
+    """What an agent sends to one of several edges: each job to one of them, and to all what knows no job."""
+    for one in samples:
+        job = dict(one.labels).get("slurm_job_id")
+        if job is None or int(job) % shards == shard:
+            yield one
+
+
+def pages(found: Iterable[Firing], every: float) -> dict[tuple[object, ...], list[int]]:
+    """When each alert began to fire, in evaluations."""
+    return {(one.alert, one.labels): [round(start / every) for start, _ in one.firing] for one in found if one.firing}
+
+
+def test_two_edges_and_a_global_level_say_what_one_server_says() -> None:
+    found, every = Site(), 30.0
+    samples, start, end = fleet(["network-25-short", "nvlink-node"])
+    jobs = {dict(one.labels).get("slurm_job_id") for one in samples} - {None}
+    assert {int(job) % 2 for job in jobs if job} == {0, 1}
+    moments = engine.Moments(start, end, 15.0, every, False)
+    program, pack = rule_engine(), build.bundle(found, [Sensitivity.MEDIUM])
+    whole = engine.replay(
+        program, {"all": rule_file([*pack.recording, *pack.alerts[Sensitivity.MEDIUM]])}, samples, moments, VERDICT
+    )
+
+    files = render("layout", found)
+    (keep,) = yaml.safe_load(files["layout/travels.yaml"])
+    travelled = [
+        one
+        for shard in range(2)
+        for one in engine.replay(
+            program, {"edge": files["layout/edge.yaml"]}, of_shard(samples, shard, 2), moments, keep["regex"]
+        ).series
+    ]
+    above = engine.replay(
+        program, {"global": files["layout/global.yaml"]}, travelled, replace(moments, scrape_interval=every), VERDICT
+    )
+
+    verdicts = [timelines(one, start, every) for one in (whole.series, travelled)]
+    assert len(verdicts[0]) == 2 and not lag(*verdicts, 1, (end - start) / every)
+    one, two = pages(whole.alerts, every), pages(above.alerts, every)
+    assert one and one.keys() == two.keys()
+    assert all(len(one[each]) == len(two[each]) for each in one)
+    assert max(abs(a - b) for each in one for a, b in zip(one[each], two[each], strict=True)) <= 1
