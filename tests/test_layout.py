@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+import os
+import re
+import time
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
+from engines import live
 from engines.timelines import VERDICT, lag, timelines
 from processes import rule_engine
 from targets import render
@@ -24,6 +29,7 @@ from dashgen.recordings.format import Series, read_samples, read_story
 from dashgen.targets.rulefile import rule_file
 
 RECORDINGS = Path(__file__).parent / "recordings"
+FULL = os.environ.get("DASHGEN_FULL") == "1"
 SITES = {
     "defaults": Site(),
     "clusters": site({"labels": {"cluster": "cluster"}, "layout": {"edge": "vmalert", "global": "mimir"}}, "test"),
@@ -129,3 +135,46 @@ def test_two_edges_and_a_global_level_say_what_one_server_says() -> None:
     assert one and one.keys() == two.keys()
     assert all(len(one[each]) == len(two[each]) for each in one)
     assert max(abs(a - b) for each in one for a, b in zip(one[each], two[each], strict=True)) <= 1
+
+
+def sharded(shard: int, shards: int) -> str:
+    """How an agent sends each job to one of several edges, and to all what knows no job: as the page about layouts."""
+    page = Path(build.__file__).parents[1] / "docs" / "layout.md"
+    lines = re.search(r"# agent.yaml\n(.*?)```", page.read_text(), re.DOTALL)
+    assert lines
+    return lines[1].replace("modulus: 8", f"modulus: {shards}").replace("regex: 3;", f"regex: {shard};")
+
+
+@pytest.mark.heavy
+@pytest.mark.skipif(not FULL, reason="DASHGEN_FULL=1 plays two recordings live for seven minutes")
+def test_two_victoria_metrics_below_a_third_say_what_one_says(tmp_path: Path) -> None:
+    samples, start, end = fleet(["network-25-short", "nvlink-node"])
+    names = ("one", "left", "right", "above")
+    one, left, right, above = (tmp_path / name for name in names)
+    own = site({"dump_interval": live.DUMP, "layout": {"edge": "vmalert", "global": "vmalert"}}, "test")
+    files, whole = render("layout", own), "".join(render("vmalert", own)["vmalert/nccl-recording.yaml"])
+    with ExitStack() as stack:
+        stores = {}
+        for folder in (one, left, right, above):
+            folder.mkdir()
+            stores[folder] = stack.enter_context(live.victoria(folder))
+        stack.enter_context(live.vmalert(one, whole, stores[one]))
+        for folder in (left, right):
+            sent = {stores[folder]: "[]", stores[above]: files["layout/travels.yaml"]}
+            results = stack.enter_context(live.vmagent(folder, sent))
+            stack.enter_context(live.vmalert(folder, files["layout/edge.yaml"], stores[folder], results))
+        stack.enter_context(live.vmalert(above, files["layout/global.yaml"], stores[above]))
+        shards = {stores[folder]: sharded(number, 2) for number, folder in enumerate((left, right))}
+        agent = stack.enter_context(live.vmagent(tmp_path, {stores[one]: "[]", **shards}))
+        begin = (time.time() // live.DUMP + 2) * live.DUMP
+        live.play(live.quickened(samples, start, begin, live.DUMP / 30.0), agent)
+        said = [timelines(live.stored(stores[folder], VERDICT), begin, live.DUMP) for folder in (one, above)]
+        paged = [live.stored(stores[folder], "ALERTS") for folder in (above,)]
+        jobs = [
+            {dict(each.labels)["slurm_job_id"] for each in live.stored(stores[folder], VERDICT)}
+            for folder in (left, right)
+        ]
+
+    print(said, paged, jobs)
+    assert [len(each) for each in jobs] == [1, 1]
+    assert not lag(*said, 1, (end - start) / 30.0)
