@@ -169,12 +169,15 @@ def test_two_victoria_metrics_below_a_third_say_what_one_says(tmp_path: Path) ->
         begin = (time.time() // live.DUMP + 2) * live.DUMP
         live.play(live.quickened(samples, start, begin, live.DUMP / 30.0), agent)
         said = [timelines(live.stored(stores[folder], VERDICT), begin, live.DUMP) for folder in (one, above)]
-        paged = [live.stored(stores[folder], "ALERTS") for folder in (above,)]
+        paged = {
+            labels["slurm_job_id"]
+            for each in live.stored(stores[above], "ALERTS")
+            if (labels := dict(each.labels))["alertname"] == "NcclJobDegraded" and labels["alertstate"] == "firing"
+        }
         jobs = [
             {dict(each.labels)["slurm_job_id"] for each in live.stored(stores[folder], VERDICT)}
             for folder in (left, right)
         ]
 
-    print(said, paged, jobs)
-    assert [len(each) for each in jobs] == [1, 1]
+    assert [len(each) for each in jobs] == [1, 1] and paged == jobs[0] | jobs[1]
     assert not lag(*said, 1, (end - start) / 30.0)
