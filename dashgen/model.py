@@ -56,6 +56,7 @@ class Unit(StrEnum):
 
 
 SignalKind = Literal["degradation", "outlier", "stall", "telemetry", "fabric"]
+Scope = Literal["job", "node"]
 
 _METRIC_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _RECORD_NAME = re.compile(r"(job|peer|gpu|node):[a-z][a-z0-9_]*:[a-z][a-z0-9_]*")
@@ -165,6 +166,8 @@ class Alert:
     ``limit`` says in words what the expression asks for; ``<threshold>`` and further thresholds by their name stand for
     a tier's values, ``<threshold %>`` for a share and ``<threshold dumps>`` for a time.
     ``rises`` is True when a larger threshold is the stricter one. A tier that is missing is not in that pack.
+    ``explained_by`` names coarser alerts, and whether they speak for this one in the same job or only on the same node:
+    while one of them fires, nobody is told of this one.
     """
 
     name: str
@@ -178,6 +181,7 @@ class Alert:
     runbook: Runbook
     dashboard: str
     labels: Mapping[str, str] = field(default_factory=dict)
+    explained_by: Mapping[str, Scope] = field(default_factory=dict)
     rises: bool = True
     companion: str = ""
     sources: str = ""
@@ -331,7 +335,7 @@ class Annotation:
 
 @dataclass(frozen=True, kw_only=True)
 class Dashboard:
-    """One board that answers one question."""
+    """One board that answers one question; ``place`` is where it stands among those that somebody walks through."""
 
     slug: str
     title: str
@@ -340,6 +344,7 @@ class Dashboard:
     variables: tuple[Variable, ...]
     annotations: tuple[Annotation, ...] = ()
     span: str = "now-3h"
+    place: int = 0
 
     def __post_init__(self) -> None:
         _require(_SLUG.fullmatch(self.slug), f"{self.slug}: a slug is lower case with dashes")

@@ -21,6 +21,7 @@ from pydantic import BaseModel
 from dashgen import build, catalogue, promql
 from dashgen.config import site as config
 from dashgen.config.site import Site
+from dashgen.config.targets import complete
 from dashgen.engine.prometheus import check_rules
 from dashgen.errors import UserError
 from dashgen.explain.words import example
@@ -253,7 +254,7 @@ def test_the_commented_configuration_names_every_key_and_changes_nothing(tmp_pat
     assert site == Site()
     assert files(site) == files(Site())
     data = yaml.safe_load(example())
-    for path in leaves(Site()):
+    for path in leaves(Site(targets=complete()())):
         found = data
         for name in path:
             assert name in found, ".".join(path)

@@ -516,7 +516,7 @@ def test_the_compose_example_mounts_what_a_build_writes_and_prometheus_takes_its
     (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(prometheus))
     assert "2 rule files found" in run(tool("promtool"), "check", "config", str(tmp_path / "prometheus.yml"))
     source = yaml.safe_load(stack["configs"]["datasources"]["content"])["datasources"][0]
-    assert source["uid"] == site("defaults").targets.grafana_alerting.datasource_uid
+    assert source["uid"] == grafana_rules.GrafanaAlertingKeys().datasource_uid
 
 
 @pytest.mark.parametrize("name", ["github-actions.yaml", "gitlab-ci.yaml", "../../.pre-commit-hooks.yaml"])
@@ -540,7 +540,7 @@ def test_the_commands_of_the_target_page_run_and_its_table_names_every_target(tm
     from command import dashgen as command
 
     page = (DOCS / "targets.md").read_text()
-    assert set(re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE)) == set(TARGETS)
+    assert set(re.findall(r"^\| \[`([\w-]+)`\]\(#[\w-]+\) \|", page, re.MULTILINE)) == set(TARGETS)
     for line in re.findall(r"^dashgen (.*?)(?: +#.*)?$", page, re.MULTILINE):
         done = command(*line.split(), cwd=tmp_path)
         assert done.returncode == 0, done.stderr

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, SerializeAsAny, model_validator
 
 from dashgen import durations
 from dashgen.catalogue.metrics import BY_KEY
@@ -108,7 +108,7 @@ class Site(Section):
         pattern=r"^\S*\{alert\}\S*$",
         description="where runbooks are published; {alert} becomes the alert's name",
     )
-    targets: Targets = Targets()
+    targets: SerializeAsAny[Targets] = Targets()
     overlays: tuple[str, ...] = Field(
         (),
         max_length=MOST_OVERLAYS,

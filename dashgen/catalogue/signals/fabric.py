@@ -8,11 +8,12 @@ does a port turn into a suspect. Where a node works for two jobs, its ports are 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dashgen.catalogue.runbooks import COUNTERS, FABRIC_TOOLS
 from dashgen.catalogue.signals.freshness import SEEN_SOURCES
-from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit
+from dashgen.model import Alert, Runbook, Scope, Sensitivity, Severity, Signal, Tier, Unit
 
 GROUP = "nccl-fabric"
 
@@ -225,6 +226,9 @@ def _runbook(meaning: str, counter: str, *act: str) -> Runbook:
     )
 
 
+# A port that is under suspicion speaks for its counters.
+_BY_THE_SUSPECT: Mapping[str, Scope] = {"NcclFabricSuspect": "node"}
+
 ALERTS = (
     Alert(
         name="NcclFabricSuspect",
@@ -269,6 +273,7 @@ ALERTS = (
     Alert(
         name="NcclFabricLinkDown",
         kind="fabric",
+        explained_by=_BY_THE_SUSPECT,
         signal="node:fabric_errors:rate",
         expr='node:fabric_errors:rate{counter="link_downed"} > <threshold>',
         companion="infiniband",
@@ -288,6 +293,7 @@ ALERTS = (
     Alert(
         name="NcclFabricPortDown",
         kind="fabric",
+        explained_by=_BY_THE_SUSPECT,
         signal="node:fabric_port_down:state",
         expr="node:fabric_port_down:state < <threshold>",
         companion="infiniband",
@@ -308,6 +314,7 @@ ALERTS = (
     Alert(
         name="NcclFabricSymbolErrors",
         kind="fabric",
+        explained_by=_BY_THE_SUSPECT,
         signal="node:fabric_errors:rate",
         # Errors of the last hour, for as long as they go on.
         expr="""
@@ -331,6 +338,7 @@ node:fabric_errors:rate{counter="symbol_errors"}""",
     Alert(
         name="NcclFabricReceiveErrors",
         kind="fabric",
+        explained_by=_BY_THE_SUSPECT,
         signal="node:fabric_errors:rate",
         expr='node:fabric_errors:rate{counter="receive_errors"} > <threshold>',
         companion="infiniband",
@@ -350,6 +358,7 @@ node:fabric_errors:rate{counter="symbol_errors"}""",
     Alert(
         name="NcclFabricDiscards",
         kind="fabric",
+        explained_by=_BY_THE_SUSPECT,
         signal="node:fabric_errors:rate",
         expr='node:fabric_errors:rate{counter="discards"} > <threshold>',
         companion="infiniband",
@@ -369,6 +378,7 @@ node:fabric_errors:rate{counter="symbol_errors"}""",
     Alert(
         name="NcclFabricLinkUnstable",
         kind="fabric",
+        explained_by=_BY_THE_SUSPECT,
         signal="node:fabric_errors:rate",
         expr="""
 60 * node:fabric_errors:rate{counter="link_recoveries"} > <threshold>
@@ -394,6 +404,7 @@ or
     Alert(
         name="NcclFabricBufferOverrun",
         kind="fabric",
+        explained_by=_BY_THE_SUSPECT,
         signal="node:fabric_errors:rate",
         expr='node:fabric_errors:rate{counter="buffer_overruns"} > <threshold>',
         companion="infiniband",
@@ -413,6 +424,7 @@ or
     Alert(
         name="NcclFabricTimeouts",
         kind="fabric",
+        explained_by=_BY_THE_SUSPECT,
         signal="node:fabric_errors:rate",
         expr="""
 node:fabric_errors:rate{counter="ack_timeouts"} > <threshold>
@@ -438,6 +450,7 @@ node:fabric_errors:rate{counter="rnr_retries"} > <rnr>""",
     Alert(
         name="NcclFabricCongested",
         kind="fabric",
+        explained_by=_BY_THE_SUSPECT,
         signal="node:fabric_errors:rate",
         expr='node:fabric_errors:rate{counter="slow_restarts"} > <threshold>',
         companion="hw_counters",
@@ -457,6 +470,7 @@ node:fabric_errors:rate{counter="rnr_retries"} > <rnr>""",
     Alert(
         name="NcclFabricLinkFlapping",
         kind="fabric",
+        explained_by=_BY_THE_SUSPECT,
         signal="node:fabric_errors:rate",
         expr='10 * <dump> * node:fabric_errors:rate{counter="carrier_changes"} > <threshold>',
         companion="host_network",
@@ -476,6 +490,7 @@ node:fabric_errors:rate{counter="rnr_retries"} > <rnr>""",
     Alert(
         name="NcclFabricMtuMismatch",
         kind="fabric",
+        explained_by=_BY_THE_SUSPECT,
         signal="node:network_mtu_odd:bytes",
         expr="node:network_mtu_odd:bytes > <threshold>",
         companion="host_network",
@@ -507,6 +522,7 @@ node:fabric_errors:rate{counter="rnr_retries"} > <rnr>""",
     Alert(
         name="NcclTcpRetransmits",
         kind="fabric",
+        explained_by=_BY_THE_SUSPECT,
         signal="node:tcp_retransmits:ratio",
         expr="node:tcp_retransmits:ratio > <threshold>",
         companion="host_network",

@@ -136,6 +136,7 @@ ALERTS = (
     Alert(
         name="NcclJobQuiet",
         kind="stall",
+        explained_by={"NcclJobStalled": "job"},
         signal="job:nccl_quiet:seconds",
         expr="""
 job:nccl_quiet:seconds{evidence=~"spinning|idle|none"} > <threshold> * <dump>""",

@@ -9,9 +9,11 @@ while half of that is left.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dashgen.catalogue.baselines import remembered
 from dashgen.catalogue.runbooks import COMMUNICATION, LATE
-from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit
+from dashgen.model import Alert, Runbook, Scope, Sensitivity, Severity, Signal, Tier, Unit
 
 GROUP = "nccl-verdict"
 
@@ -281,10 +283,15 @@ def _tickets(dumps: int) -> dict[Sensitivity, Tier]:
 
 _TICKET_SOURCES = "The verdict has its own: effect and significance. Paths are judged over two dumps, and a ticket waits for a third; lateness over three."
 
+# The page about the job speaks for the finer alerts that say why.
+_BY_THE_PAGE: Mapping[str, Scope] = {"NcclJobStalled": "job", "NcclJobDegraded": "job"}
+
 ALERTS = (
     Alert(
         name="NcclJobDegraded",
         kind="degradation",
+        # A job that stands still is not slow: the stall is the page.
+        explained_by={"NcclJobStalled": "job"},
         signal="job:nccl_verdict:depth",
         expr=f"""
 job:nccl_verdict:depth{{state="degraded"}} ^ 0
@@ -336,6 +343,7 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
     Alert(
         name="NcclTransportDegraded",
         kind="degradation",
+        explained_by=_BY_THE_PAGE,
         signal="job:nccl_verdict:depth",
         expr='job:nccl_verdict:depth{state="degraded", suspect="network"} > <threshold>' + _UNSEEN,
         limit="the verdict blames the network, and NcclJobDegraded does not page for it",
@@ -367,6 +375,8 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
     Alert(
         name="NcclGpuLate",
         kind="outlier",
+        # A node whose links are slow arrives late as well; the links are the cause.
+        explained_by={**_BY_THE_PAGE, "NcclNvlinkDegraded": "node"},
         signal="job:nccl_verdict:depth",
         expr='job:nccl_verdict:depth{state="degraded", suspect="straggler", <gpu>!=""} > <threshold>' + _UNSEEN,
         limit="the verdict blames one GPU, and NcclJobDegraded does not page for it",
@@ -382,6 +392,7 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
     Alert(
         name="NcclNodeLate",
         kind="outlier",
+        explained_by={**_BY_THE_PAGE, "NcclNvlinkDegraded": "node"},
         signal="job:nccl_verdict:depth",
         expr='job:nccl_verdict:depth{state="degraded", suspect="straggler", <gpu>=""} > <threshold>' + _UNSEEN,
         limit="the verdict blames one node, and NcclJobDegraded does not page for it",
@@ -397,6 +408,7 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
     Alert(
         name="NcclNvlinkDegraded",
         kind="degradation",
+        explained_by=_BY_THE_PAGE,
         signal="job:nccl_verdict:depth",
         expr='job:nccl_verdict:depth{state="degraded", suspect="nvlink"} > <threshold>' + _UNSEEN,
         limit="the verdict blames the links inside a domain, and NcclJobDegraded does not page for it",
