@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dashgen.catalogue.metrics import INSPECTOR, METRICS
+from dashgen.catalogue.metrics import METRICS
+from dashgen.catalogue.metrics.inspector import INSPECTOR
 from dashgen.config import site as config
 from dashgen.engine import scheduled as engine
 from dashgen.engine.prometheus import ExpressionError, check_rules, evaluate
