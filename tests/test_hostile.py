@@ -22,7 +22,7 @@ from dashgen.build import accepted
 from dashgen.config import site as config
 from dashgen.config.site import Site
 from dashgen.config.targets import complete
-from dashgen.engine.prometheus import run
+from dashgen.engine.programs import run
 from dashgen.errors import UserError
 from dashgen.explain.words import example
 from dashgen.grafana.dashboard import text

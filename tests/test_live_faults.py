@@ -30,7 +30,7 @@ from dashgen import build
 from dashgen.config import site as config
 from dashgen.config.site import Site
 from dashgen.engine import scheduled as engine
-from dashgen.engine.loopback import free_ports
+from dashgen.engine.loopback import reserved_ports
 from dashgen.engine.prometheus import Firing
 from dashgen.engine.scheduled import Moments
 from dashgen.model import Sensitivity
@@ -157,12 +157,11 @@ def quick(samples: Samples, start: float, begin: float) -> list[Series]:
 class Server:
     """A Prometheus on a folder and a port of its own, which can be started again."""
 
-    def __init__(self, folder: Path, site: Site) -> None:
+    def __init__(self, folder: Path, site: Site, port: int) -> None:
         files = {"recording.yaml": rule_file(build.recording(site)), "alerts.yaml": rule_file(build.alerts(site, TIER))}
         for name, text in files.items():
             (folder / name).write_text(text)
         (folder / "prometheus.yml").write_text(json.dumps({"global": {}, "rule_files": list(files)}))
-        (port,) = free_ports(1)
         self.url = f"http://127.0.0.1:{port}"
         self.folder = folder
         self.process = self.start()
@@ -201,12 +200,13 @@ class Server:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    made = Server(tmp_path, Site.model_validate({"dump_interval": 1}))
-    try:
-        yield made
-    finally:
-        made.process.kill()
-        made.process.wait()
+    with reserved_ports(1) as (port,):
+        made = Server(tmp_path, Site.model_validate({"dump_interval": 1}), port)
+        try:
+            yield made
+        finally:
+            made.process.kill()
+            made.process.wait()
 
 
 def restart(server: Server) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +15,13 @@ from processes import tool
 
 from dashgen import durations
 from dashgen.engine import prometheus
+from dashgen.engine.loopback import reserved_ports
+from dashgen.engine.programs import find
 from dashgen.engine.prometheus import (
     ExpressionError,
     Server,
     check_rules,
     evaluate,
-    find,
     make_blocks,
     rendered_annotations,
 )
@@ -328,6 +330,15 @@ def test_durations_are_read_as_seconds(text: str, expected: float) -> None:
 # A server.
 
 
+def test_a_reserved_port_is_for_a_server_and_for_nobody_who_asks_for_any() -> None:
+    with reserved_ports(3) as ports:
+        assert len(set(ports)) == 3
+        with socket.create_server(("127.0.0.1", ports[0])) as server:
+            assert server.getsockname()[1] == ports[0]
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", ports[1]))
+
+
 def test_a_server_answers_from_blocks(tmp_path: Path) -> None:
     make_blocks(tmp_path, [series("x", [1.0, 2.0, 3.0], job="a"), series("y", [4.0], job="b")])
     with Server(tmp_path) as server:
@@ -356,7 +367,7 @@ def test_a_query_that_prometheus_refuses_is_an_expression_error(tmp_path: Path) 
 def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.write_text("not a directory")
-    with pytest.raises(UserError, match=r"^prometheus: did not start: .*not a directory"), Server(data):
+    with pytest.raises(UserError, match=r"^prometheus: does not start: .*not a directory"), Server(data):
         pass
 
 
@@ -364,18 +375,17 @@ def test_a_server_ends_with_its_block_even_when_the_block_fails(tmp_path: Path) 
     make_blocks(tmp_path, [series("x", [1.0])])
     server = Server(tmp_path)
     with pytest.raises(RuntimeError, match="on purpose"), server:
-        process = server._process
+        process = server._service.pid
         raise RuntimeError("on purpose")
-    assert process.poll() is not None
+    assert not server._service.running
     with pytest.raises(ProcessLookupError):
-        os.kill(process.pid, 0)
+        os.kill(process, 0)
 
 
 def test_a_server_that_died_is_a_user_error(tmp_path: Path) -> None:
     make_blocks(tmp_path, [series("x", [1.0])])
     with Server(tmp_path) as server:
-        server._process.kill()
-        server._process.wait()
+        server._service.stop()
         with pytest.raises(UserError, match="no answer to x"):
             server.query("x", START)
 

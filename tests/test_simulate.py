@@ -363,7 +363,7 @@ def test_a_loss_that_no_traffic_can_cause_is_refused() -> None:
 
 
 def test_an_unknown_built_in_scenario_is_refused_with_the_known_names() -> None:
-    with pytest.raises(UserError, match=r"no built-in scenario; there are healthy, .* more"):
+    with pytest.raises(UserError, match=r"no built-in scenario; name one of healthy, .* more"):
         scenario_path("helthy")
 
 

@@ -17,29 +17,7 @@ def alertmanager(site: Site) -> dict[str, object]:
     return {
         "route": {
             "receiver": "nobody",
-            # All in one route: where the site's own receiver is the default, info must not reach it.
-            "routes": [
-                {
-                    "matchers": ['alertname=~"Nccl.+"'],
-                    "receiver": "nobody",
-                    "routes": [
-                        {
-                            "matchers": ['severity="critical"'],
-                            "receiver": "pager",
-                            "group_by": same_job,
-                            "group_wait": durations.text(site.dump_interval),
-                            "repeat_interval": "4h",
-                        },
-                        {
-                            "matchers": ['severity="warning"'],
-                            "receiver": "tickets",
-                            "group_by": ["alertname", *same_job],
-                            "group_wait": durations.text(4 * site.dump_interval),
-                            "repeat_interval": "24h",
-                        },
-                    ],
-                },
-            ],
+            "routes": [_route(site, same_job)],
         },
         "inhibit_rules": list(_inhibition(same_job, labels.node)),
         "receivers": [{"name": "nobody"}, {"name": "pager"}, {"name": "tickets"}],
@@ -58,3 +36,29 @@ def _inhibition(same_job: list[str], node: str) -> Iterator[dict[str, object]]:
             "target_matchers": [f'alertname=~"{"|".join(names)}"'],
             "equal": [*same_job, *([node] if scope == "node" else [])],
         }
+
+
+def _route(site: Site, same_job: list[str]) -> dict[str, object]:
+    """All in one route: where the site's own receiver is the default, info must not reach it."""
+    return {
+        "matchers": ['alertname=~"Nccl.+"'],
+        "receiver": "nobody",
+        # News of a page, and its end, come once in so many dumps: five minutes at 30 s.
+        "group_interval": durations.text(10 * site.dump_interval),
+        "routes": [
+            {
+                "matchers": ['severity="critical"'],
+                "receiver": "pager",
+                "group_by": same_job,
+                "group_wait": durations.text(site.dump_interval),
+                "repeat_interval": "4h",
+            },
+            {
+                "matchers": ['severity="warning"'],
+                "receiver": "tickets",
+                "group_by": ["alertname", *same_job],
+                "group_wait": durations.text(4 * site.dump_interval),
+                "repeat_interval": "24h",
+            },
+        ],
+    }

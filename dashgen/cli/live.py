@@ -166,7 +166,7 @@ def _check_form(form: Form, output: Path | None) -> None:
     if form is not Form.HTML:
         return
     needs("plotly")
-    from dashgen.engine import prometheus
+    from dashgen.engine.programs import find
     from dashgen.live.incidents.review import MARK
     from dashgen.output.writer import check_own
 
@@ -174,7 +174,7 @@ def _check_form(form: Form, output: Path | None) -> None:
         raise UserError("--format html: needs a file; add -o review.html")
     check_own(output, MARK)
     for tool in ("promtool", "prometheus"):
-        prometheus.find(tool)
+        find(tool)
 
 
 def _grafana(url: str, timeout: float) -> Client:

@@ -17,7 +17,7 @@ from dashgen.durations import Written
 from dashgen.errors import UserError
 from dashgen.guard.files import parse_yaml, read_text
 from dashgen.guard.models import checked
-from dashgen.guard.text import line, listed
+from dashgen.guard.text import line, listed, quoted
 from dashgen.model import Sensitivity
 from dashgen.recordings.format import MOST_SCRAPES, MOST_STORY_BYTES, Expected, Fault, Moment
 from dashgen.simulator.events import Event
@@ -177,5 +177,5 @@ def scenario_path(name: str) -> Path:
     Raises UserError with the known names when there is none of that name.
     """
     if name not in scenario_names():
-        raise UserError(f"{line(name, 60)}: no built-in scenario; there are {listed(scenario_names(), name)}")
+        raise UserError(f"{quoted(name)}: no built-in scenario; name one of {listed(scenario_names(), name)}")
     return LIBRARY / f"{name}.yaml"
