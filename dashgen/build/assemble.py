@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dashgen import catalogue, durations, promql
 from dashgen.build import accepted
-from dashgen.build.alert_rules import alerts, symbolic
+from dashgen.build.alert_rules import alerts
 from dashgen.build.board_views import dashboards
 from dashgen.build.placeholders import fill, throughput
 from dashgen.build.recording_rules import recording
@@ -63,11 +63,7 @@ def plain(site: Site, sensitivities: Iterable[Sensitivity] = tuple(Sensitivity))
         dashboards={view.slug: grafana.dashboard(view, style, views) for view in views},
         recording=recording(site),
         alerts=packs,
-        runbooks={
-            alert.name: runbook(site.alert(alert), symbolic(alert, site), site.dump_interval)
-            for alert in catalogue.ALERTS
-            if alert.name in shipped
-        },
+        runbooks={alert.name: runbook(site.alert(alert), site) for alert in catalogue.ALERTS if alert.name in shipped},
         alertmanager=alertmanager(site),
         folder=site.grafana.folder,
     )

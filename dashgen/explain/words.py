@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from dashgen import catalogue
-from dashgen.build import fill, signal_expr, symbolic
+from dashgen.build import fill, signal_expr
 from dashgen.build.runbook import runbook
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config.companions import Companions
@@ -66,7 +66,7 @@ def _signal(signal: Signal, site: Site) -> str:
 
 
 def _alert(alert: Alert, site: Site) -> str:
-    page = runbook(alert, symbolic(alert, site), site.dump_interval)
+    page = runbook(alert, site)
     return "\n".join([page.rstrip(), *_below(alert.name, site, "## Made of", "    ")])
 
 

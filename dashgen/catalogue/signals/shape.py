@@ -167,7 +167,7 @@ max by (<job>) (
             meaning="Every combination of collective, size range, algorithm and communicator name is two series for each GPU. This "
             "job makes so many that Prometheus pays for it.",
             look_first=(
-                '`topk(10, count by (message_size) (nccl_bus_bandwidth_gbs{slurm_job_id="JOB"}))`: do sizes explode?',
+                '`topk(10, count by (message_size) (<busbw>{<job_label>="JOB"}))`: do sizes explode?',
                 "The same by comm_name: does the application number its communicators?",
             ),
             tell_apart=(
