@@ -39,13 +39,13 @@ CASES: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
     "thresholds": (
         {},
         """{ alerts+: {
-          NcclJobDegraded+: { low+: { threshold: 0.123, blind: 0.75 }, medium+: { threshold: 0.1 } },
+          NcclJobDegraded+: { low+: { threshold: 0.123, depth_without_throughput: 0.75 }, medium+: { threshold: 0.1 } },
           NcclJobStalled+: { low+: { threshold: 1e-05 + 11 } },
         } }""",
         {
             "alerts": {
                 "NcclJobDegraded": {
-                    "low": {"threshold": 0.123, "extra": {"blind": 0.75}},
+                    "low": {"threshold": 0.123, "extra": {"depth_without_throughput": 0.75}},
                     "medium": {"threshold": 0.1},
                 },
                 "NcclJobStalled": {"low": {"threshold": 11.00001}},
@@ -90,7 +90,7 @@ CASES: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
             "sensitivity": "high",
             "alerts": {
                 "NcclJobQuiet": {"high": {"threshold": 7.5}},
-                "NcclGpuLate": {"high": {"extra": {"page": 0.03}}},
+                "NcclGpuLate": {"high": {"extra": {"paged_loss": 0.03}}},
             },
             "grafana": {"uid_prefix": "p-"},
         },

@@ -474,7 +474,7 @@ def test_grafana_is_not_asked_more_often_than_it_can() -> None:
 
 
 def test_a_rule_that_grafana_cannot_express_is_an_error_and_not_a_file() -> None:
-    rule = AlertRule(alert="X" * 200, expr="1", hold="", keep="", labels={}, annotations={})
+    rule = AlertRule(alert="X" * 200, expr="1", for_="", keep_firing_for="", labels={}, annotations={})
     empty = Bundle(dashboards={}, recording=(), alerts={}, runbooks={}, alertmanager={})
     pack = Pack("nccl", (RuleGroup(name="g", interval="30s", rules=(rule,)),))
     with pytest.raises(UserError, match="title has 1 to 190"):

@@ -314,7 +314,15 @@ def test_the_sweep_moves_numbers_that_the_rules_have() -> None:
     sweep = BENCHMARK.with_name("sweep.py")
     done = subprocess.run([sys.executable, str(sweep), "--list"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    for number in ("[2h]", "[1d]", "<pause>", "<6 dumps>", "alerts: blind", "alerts: page", "NcclJobDegraded: hold"):
+    for number in (
+        "[2h]",
+        "[1d]",
+        "<pause>",
+        "<6 dumps>",
+        "alerts: depth_without_throughput",
+        "alerts: paged_loss",
+        "NcclJobDegraded: keep_firing",
+    ):
         assert number in done.stdout, number
     assert len(done.stdout.splitlines()) > 50
 

@@ -63,8 +63,8 @@ def alert_rule(
     return AlertRule(
         alert=alert.name,
         expr=fill(alert.expr, site, thresholds),
-        hold=durations.text(asked.dumps * site.dump_interval) if asked.dumps else "",
-        keep=durations.text(asked.hold * site.dump_interval) if asked.hold else "",
+        for_=durations.text(asked.dumps * site.dump_interval) if asked.dumps else "",
+        keep_firing_for=durations.text(asked.keep_firing * site.dump_interval) if asked.keep_firing else "",
         labels={
             "signal": alert.kind,
             "severity": asked.severity.value,

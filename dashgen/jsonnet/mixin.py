@@ -281,8 +281,8 @@ def _config(site: Site, shipped: Bundle) -> str:
             alerts.setdefault(rule.alert, {})[level.value] = {
                 "threshold": tier.threshold,
                 **tier.extra,
-                "for": rule.hold,
-                "keep_firing_for": rule.keep,
+                "for": rule.for_,
+                "keep_firing_for": rule.keep_firing_for,
                 "severity": rule.labels["severity"],
             }
     values = [

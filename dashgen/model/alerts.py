@@ -14,7 +14,7 @@ from dashgen.model.words import Sensitivity, Severity, require
 
 Scope = Literal["job", "node"]
 
-_VALUE = re.compile(r"<([a-z]+)(?: %| dumps)?>")
+_VALUE = re.compile(r"<([a-z_]+)(?: %| dumps)?>")
 _ALERT_NAME = re.compile(r"Nccl([A-Z][a-z0-9]+){2,}")
 
 
@@ -22,17 +22,18 @@ _ALERT_NAME = re.compile(r"Nccl([A-Z][a-z0-9]+){2,}")
 class Tier:
     """What one sensitivity asks of an alert: a threshold, a duration in dumps, a severity.
 
-    ``hold`` is the hysteresis in dumps (``keep_firing_for``). ``extra`` are further thresholds by placeholder name.
+    ``dumps`` is Prometheus' ``for`` and ``keep_firing`` its ``keep_firing_for``, both counted in dumps. ``extra`` are
+    further thresholds by placeholder name.
     """
 
     threshold: float
     dumps: int
     severity: Severity
-    hold: int = 0
+    keep_firing: int = 0
     extra: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        require(self.dumps >= 0 and self.hold >= 0, "durations are not negative")
+        require(self.dumps >= 0 and self.keep_firing >= 0, "durations are not negative")
 
 
 @dataclass(frozen=True, kw_only=True)

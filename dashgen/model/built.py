@@ -24,8 +24,8 @@ class AlertRule:
 
     alert: str
     expr: str
-    hold: str
-    keep: str
+    for_: str
+    keep_firing_for: str
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
 

@@ -204,8 +204,8 @@ _HURTS = (
 def _tiers(severity: Severity, threshold: float, *, medium: int, high: int, hold: int = 10) -> dict[Sensitivity, Tier]:
     """A counter alone is never a page and not in the lowest tier."""
     return {
-        Sensitivity.MEDIUM: Tier(threshold=threshold, dumps=medium, severity=severity, hold=hold),
-        Sensitivity.HIGH: Tier(threshold=threshold, dumps=high, severity=severity, hold=hold),
+        Sensitivity.MEDIUM: Tier(threshold=threshold, dumps=medium, severity=severity, keep_firing=hold),
+        Sensitivity.HIGH: Tier(threshold=threshold, dumps=high, severity=severity, keep_firing=hold),
     }
 
 
@@ -244,9 +244,9 @@ ALERTS = (
         "rise at {{ $value | humanize }} times their published limit. Look first at the fabric board: is it this port "
         "alone, and did it begin with the window?",
         tiers={
-            Sensitivity.LOW: Tier(threshold=1, dumps=2, severity=Severity.WARNING, hold=6),
-            Sensitivity.MEDIUM: Tier(threshold=1, dumps=1, severity=Severity.WARNING, hold=6),
-            Sensitivity.HIGH: Tier(threshold=0.3, dumps=0, severity=Severity.WARNING, hold=4),
+            Sensitivity.LOW: Tier(threshold=1, dumps=2, severity=Severity.WARNING, keep_firing=6),
+            Sensitivity.MEDIUM: Tier(threshold=1, dumps=1, severity=Severity.WARNING, keep_firing=6),
+            Sensitivity.HIGH: Tier(threshold=0.3, dumps=0, severity=Severity.WARNING, keep_firing=4),
         },
         sources=f"The limits of {NVSENTINEL}; for TCP the 10 % of OceanBase OCP's ob_host_tcp_retrans_percent. A third of a "
         "limit is enough in the most sensitive tier, because the slow network is evidence of its own.",
@@ -383,14 +383,16 @@ node:fabric_errors:rate{counter="symbol_errors"}""",
         expr="""
 60 * node:fabric_errors:rate{counter="link_recoveries"} > <threshold>
 or
-60 * node:fabric_errors:rate{counter="integrity_errors"} > <integrity>""",
+60 * node:fabric_errors:rate{counter="integrity_errors"} > <integrity_errors>""",
         companion="infiniband",
-        limit="more than <threshold> retrainings a minute, or more than <integrity> integrity errors a minute",
+        limit="more than <threshold> retrainings a minute, or more than <integrity_errors> integrity errors a minute",
         summary=f"Job {{{{ $labels.<job_label> }}}}: the link of {_WHERE} is unstable.",
         description=f"{_WHERE} counts {{{{ $value | humanize }}}} {{{{ $labels.counter }}}} a minute: the link keeps training "
         f"itself again. {_HURTS}",
         tiers={
-            level: Tier(threshold=5, dumps=dumps, severity=Severity.WARNING, hold=10, extra={"integrity": 0})
+            level: Tier(
+                threshold=5, dumps=dumps, severity=Severity.WARNING, keep_firing=10, extra={"integrity_errors": 0}
+            )
             for level, dumps in ((Sensitivity.MEDIUM, 2), (Sensitivity.HIGH, 0))
         },
         sources=f"{NVSENTINEL}: link_error_recovery above 5 a minute; local_link_integrity_errors is fatal above 0.",
@@ -429,14 +431,14 @@ or
         expr="""
 node:fabric_errors:rate{counter="ack_timeouts"} > <threshold>
 or
-node:fabric_errors:rate{counter="rnr_retries"} > <rnr>""",
+node:fabric_errors:rate{counter="rnr_retries"} > <rnr_retries>""",
         companion="hw_counters",
-        limit="unanswered operations at more than <threshold> a second, or receivers that are not ready at more than <rnr> a second",
+        limit="unanswered operations at more than <threshold> a second, or receivers that are not ready at more than <rnr_retries> a second",
         summary=f"Job {{{{ $labels.<job_label> }}}}: RDMA operations of {_WHERE} time out.",
         description=f"{_WHERE} counts {{{{ $value | humanize }}}} {{{{ $labels.counter }}}} a second: its peers do not answer in "
         f"time. {_HURTS} Look first for the peer: the counter is on the side that waits.",
         tiers={
-            level: Tier(threshold=1, dumps=dumps, severity=Severity.WARNING, hold=10, extra={"rnr": 0})
+            level: Tier(threshold=1, dumps=dumps, severity=Severity.WARNING, keep_firing=10, extra={"rnr_retries": 0})
             for level, dumps in ((Sensitivity.MEDIUM, 2), (Sensitivity.HIGH, 0))
         },
         sources=f"{NVSENTINEL}: local_ack_timeout_err above 1 a second; rnr_nak_retry_err is fatal above 0.",
@@ -532,8 +534,8 @@ node:fabric_errors:rate{counter="rnr_retries"} > <rnr>""",
         "sockets, storage and the scheduler suffer; RDMA does not show here. Look first whether the job uses sockets: "
         "NET/Socket in its NCCL log.",
         tiers={
-            Sensitivity.MEDIUM: Tier(threshold=0.10, dumps=2, severity=Severity.INFO, hold=10),
-            Sensitivity.HIGH: Tier(threshold=0.02, dumps=2, severity=Severity.INFO, hold=10),
+            Sensitivity.MEDIUM: Tier(threshold=0.10, dumps=2, severity=Severity.INFO, keep_firing=10),
+            Sensitivity.HIGH: Tier(threshold=0.02, dumps=2, severity=Severity.INFO, keep_firing=10),
         },
         sources="OceanBase OCP alerts at 10 % (ob_host_tcp_retrans_percent), Performance Co-Pilot's network.tcp_retransmit at "
         "20 % and only above 100 packets a second, as here; 2 % is a tenth of the latter, for the most sensitive tier.",
@@ -559,15 +561,15 @@ node:fabric_errors:rate{counter="rnr_retries"} > <rnr>""",
         expr="""
 node:switch_errors:rate{counter="link_downed"} > <threshold>
 or
-<dump> * sum_over_time(node:switch_errors:rate{counter="symbol_errors"}[1h]) > <symbols>
+<dump> * sum_over_time(node:switch_errors:rate{counter="symbol_errors"}[1h]) > <symbol_errors>
 and
 node:switch_errors:rate{counter="symbol_errors"}
 or
-node:switch_errors:rate{counter="receive_errors"} > <receive>
+node:switch_errors:rate{counter="receive_errors"} > <receive_errors>
 or
 node:switch_errors:rate{counter="discards"} > <discards>""",
         companion="switch_ports",
-        limit="more than <threshold> links lost, <symbols> symbol errors an hour, <receive> broken packets a second, or <discards> discarded packets a second",
+        limit="more than <threshold> links lost, <symbol_errors> symbol errors an hour, <receive_errors> broken packets a second, or <discards> discarded packets a second",
         summary="Switch {{ $labels.switch }} port {{ $labels.port }} towards {{ $labels.uplink }} has rising "
         "{{ $labels.counter }}.",
         description="Port {{ $labels.port }} of switch {{ $labels.switch }} ({{ $labels.guid }}), at the other end of which is "
@@ -578,8 +580,8 @@ node:switch_errors:rate{counter="discards"} > <discards>""",
                 threshold=0,
                 dumps=dumps,
                 severity=Severity.INFO,
-                hold=10,
-                extra={"symbols": 120, "receive": 10, "discards": 100},
+                keep_firing=10,
+                extra={"symbol_errors": 120, "receive_errors": 10, "discards": 100},
             )
             for level, dumps in ((Sensitivity.MEDIUM, 2), (Sensitivity.HIGH, 0))
         },

@@ -250,33 +250,33 @@ SINCE = (
 
 # Deep enough to page where nothing tells the throughput, and in three verdicts in a row.
 _BLIND = """\
-  job:nccl_verdict:depth{state="degraded"} > <blind>
+  job:nccl_verdict:depth{state="degraded"} > <depth_without_throughput>
   and count_over_time(job:nccl_verdict:depth{state="degraded"}[<3 dumps - 1s>]) >= 3
   unless on (<job>) job:training_throughput_loss:ratio"""
 # A loss that the page tells of is no ticket as well.
 _UNSEEN = f"""
-unless on (<job>) job:training_throughput_loss:ratio > <page>
+unless on (<job>) job:training_throughput_loss:ratio > <paged_loss>
 unless on (<job>) (
 {_BLIND}
 )"""
 
 _PAGES = {
-    Sensitivity.LOW: {"page": 0.10, "blind": 0.20},
-    Sensitivity.MEDIUM: {"page": 0.05, "blind": 0.15},
-    Sensitivity.HIGH: {"page": 0.04, "blind": 0.10},
+    Sensitivity.LOW: {"paged_loss": 0.10, "depth_without_throughput": 0.20},
+    Sensitivity.MEDIUM: {"paged_loss": 0.05, "depth_without_throughput": 0.15},
+    Sensitivity.HIGH: {"paged_loss": 0.04, "depth_without_throughput": 0.10},
 }
 
 
 def _page(level: Sensitivity, dumps: int) -> Tier:
     """A page from the tier's loss of throughput on."""
     extra = _PAGES[level]
-    return Tier(threshold=extra["page"], dumps=dumps, severity=Severity.CRITICAL, hold=10, extra=extra)
+    return Tier(threshold=extra["paged_loss"], dumps=dumps, severity=Severity.CRITICAL, keep_firing=10, extra=extra)
 
 
 def _tickets(dumps: int) -> dict[Sensitivity, Tier]:
     """A ticket for every verdict of that age, in the tiers that have tickets; the verdict has thresholds of its own."""
     return {
-        level: Tier(threshold=0.0, dumps=dumps, severity=Severity.WARNING, hold=10, extra=_PAGES[level])
+        level: Tier(threshold=0.0, dumps=dumps, severity=Severity.WARNING, keep_firing=10, extra=_PAGES[level])
         for level in (Sensitivity.MEDIUM, Sensitivity.HIGH)
     }
 
@@ -302,7 +302,7 @@ label_replace(
 {_BLIND},
   "evidence", "none", "", ""
 )""",
-        limit="more than <threshold %> of the throughput is lost; where nothing tells the throughput, the suspect's depth is above <blind %>",
+        limit="more than <threshold %> of the throughput is lost; where nothing tells the throughput, the suspect's depth is above <depth_without_throughput %>",
         summary="Job {{ $labels.<job_label> }} is slowed down by its communication; suspect: {{ $labels.suspect }}.",
         description="""
 {{ if eq $labels.evidence "none" -}}

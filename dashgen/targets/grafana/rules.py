@@ -96,8 +96,8 @@ def _alert(rule: AlertRule, bundle: Bundle, site: Site) -> Json:
             _expression("B", {"type": "math", "expression": any_value}),
             _expression("C", {"type": "threshold", "expression": "B", "conditions": above}),
         ],
-        "for": rule.hold or "0s",
-        **({"keepFiringFor": rule.keep} if rule.keep else {}),
+        "for": rule.for_ or "0s",
+        **({"keepFiringFor": rule.keep_firing_for} if rule.keep_firing_for else {}),
         "noDataState": "OK",
         "execErrState": "Error",
         # Prometheus resolves an alert as soon as its series has gone.
