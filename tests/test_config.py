@@ -380,6 +380,7 @@ def targets(board: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield from each.get("targets", [])
 
 
+@pytest.mark.heavy
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(data=sites())
 def test_any_text_in_a_configuration_is_refused_or_gives_files_that_parse(data: dict[str, Any]) -> None:
