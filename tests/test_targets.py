@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -58,7 +59,18 @@ def run(*command: str) -> str:
 @pytest.mark.parametrize("target", RULE_FILES)
 def test_the_rule_groups_of_every_target_are_those_of_files(target: str, name: str) -> None:
     whole = site(name, vmalert={"keep_firing_for": True})
-    assert prometheus_groups(target, whole) == expected_rules(whole)
+    assert prometheus_groups(target, whole) == expected_rules(whole, target)
+
+
+def test_only_engines_that_store_results_after_the_evaluation_look_back_a_dump_further() -> None:
+    window = {name: f"job:nccl_progress:timestamp[{span}]" for name, span in (("in order", "1m29s"), ("late", "1m59s"))}
+    whole = site("defaults")
+    for target in (*RULE_FILES, *MANAGED, "files"):
+        text = "".join(render(target, whole).values())
+        late = target in ("vmrule", "vmalert", "thanos", *MANAGED)
+        assert (window["late"] in text, window["in order"] in text) == (late, not late), target
+    assert window["late"] in run(sys.executable, "-m", "dashgen", "rules", "--format", "vmalert")
+    assert window["late"] in render("files", whole.model_copy(update={"late_results": True}))["rules/recording.yaml"]
 
 
 def without_lookups(text: str) -> str:
@@ -69,7 +81,7 @@ def without_lookups(text: str) -> str:
 @pytest.mark.parametrize("name", SITES)
 @pytest.mark.parametrize("target", MANAGED)
 def test_the_rules_that_grafana_evaluates_are_those_of_files(target: str, name: str) -> None:
-    expected = expected_rules(site(name))
+    expected = expected_rules(site(name), target)
     for group in expected.values():
         # Grafana evaluates in steps of ten seconds.
         group["interval"] = f"{-(-durations.seconds(group['interval']) // 10) * 10:.0f}s"
@@ -138,7 +150,7 @@ def test_vmalert_loads_the_vmalert_target_and_the_rules_inside_vmrule(name: str,
 
 
 def test_a_rule_of_vmalert_differs_from_prometheus_only_in_what_old_versions_refuse() -> None:
-    expected = expected_rules(site("defaults"))
+    expected = expected_rules(site("defaults"), "vmalert")
     for group in expected.values():
         for rule in group["rules"]:
             rule.pop("keep_firing_for", None)

@@ -8,8 +8,8 @@ from types import MappingProxyType
 
 from dashgen import catalogue, durations, promql
 from dashgen.build.board_views import dashboards
-from dashgen.build.placeholders import fill, number
-from dashgen.build.recording_rules import evaluated_every, signal_expr
+from dashgen.build.placeholders import evaluated_every, fill, number
+from dashgen.build.recording_rules import signal_expr
 from dashgen.config.alerts import AlertOverride
 from dashgen.config.site import Site
 from dashgen.model import Alert, AlertRule, Dashboard, RuleGroup, Sensitivity, Tier

@@ -87,6 +87,10 @@ class Site(Section):
     dump_interval: durations.Seconds = Field(
         30.0, ge=1, le=600, description="Inspector's dump interval; all times follow it"
     )
+    late_results: bool = Field(
+        False,
+        description="for engines that show results an evaluation later, as vmalert; their targets set it themselves",
+    )
     companions: Companions = Companions()
     acceptance: dict[Collective, dict[Transport, dict[SizeClass, Bandwidth]]] = Field(
         default_factory=dict,

@@ -28,8 +28,8 @@ def _found() -> Iterator[Target]:
 _ALL = sorted(_found(), key=lambda target: (target.name != "files", target.name))
 TARGETS: Mapping[str, Target] = {target.name: target for target in _ALL}
 
-# The targets whose rules `dashgen rules --format` prints.
 FORMATS: Mapping[str, Document] = {name: target.document for name, target in TARGETS.items() if target.document}
+"""The targets whose rules `dashgen rules --format` prints."""
 
 if len(TARGETS) != len(_ALL):
     raise ValueError("two targets share a name")

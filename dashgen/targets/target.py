@@ -22,7 +22,8 @@ class Target:
     ``summary`` says what it writes and ``readers`` who reads that; ``how`` is Markdown for the page of the targets:
     what a reader has to do. ``render`` makes {path: text}, all of it below ``owned``. ``document`` writes one rule
     pack, where the target carries rules. ``keys`` are its section of dashgen.yaml, and ``shared`` sections that it
-    reads beside others, by name.
+    reads beside others, by name. ``late`` says that its engine stores a result after the evaluation, so that no rule of
+    the same evaluation sees it.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Target:
     how: str = ""
     owned: tuple[str, ...] = ()
     document: Document | None = None
+    late: bool = False
     keys: type[Section] | None = None
     shared: Mapping[str, type[Section]] = field(default_factory=dict)
 
@@ -43,6 +45,10 @@ class Target:
     def sections(self) -> dict[str, type[Section]]:
         """Its sections below ``targets`` in dashgen.yaml."""
         return {**self.shared, **({self.name.replace("-", "_"): self.keys} if self.keys else {})}
+
+    def site(self, site: Site) -> Site:
+        """The site as a bundle for this target is built from it."""
+        return site.model_copy(update={"late_results": True}) if self.late else site
 
 
 def documents(folder: str, document: Document) -> Render:

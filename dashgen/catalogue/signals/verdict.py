@@ -192,7 +192,7 @@ label_replace(
 )
 or on (<job>)
 label_replace(
-  0 * (job:nccl_dump_age:seconds <= 4 * <dump> and on (<job>) last_over_time(job:nccl_busbw_drop:ratio[<4 dumps>])),
+  0 * (job:nccl_dump_age:seconds <= 4 * <dump> and on (<job>) last_over_time(job:nccl_busbw_drop:ratio[<5 dumps - 1s>])),
   "state", "healthy", "", ""
 )
 or on (<job>)

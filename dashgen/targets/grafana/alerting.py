@@ -57,5 +57,6 @@ TARGET = Target(
     how=_HOW,
     render=documents("grafana-alerting", document),
     document=document,
+    late=True,
     keys=grafana_rules.GrafanaAlertingKeys,
 )

@@ -99,5 +99,6 @@ TARGET = Target(
     readers="Terraform and OpenTofu with the provider grafana/grafana",
     how="`rules = false` leaves the rules out, where a ruler evaluates them.",
     render=render,
+    late=True,
     shared={"grafana_alerting": grafana_rules.GrafanaAlertingKeys},
 )

@@ -107,6 +107,7 @@ TARGET = Target(
     how=_HOW,
     render=render,
     document=document,
+    late=True,
     keys=GrafanaOperatorKeys,
     shared={**kubernetes.SECTION, "grafana_alerting": grafana_rules.GrafanaAlertingKeys},
 )

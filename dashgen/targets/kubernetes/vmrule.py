@@ -43,6 +43,7 @@ TARGET = Target(
     how="What vmalert has to be told stands at [vmalert](#vmalert).",
     render=documents("vmrule", document),
     document=document,
+    late=True,
     keys=VmRuleKeys,
     shared=kubernetes.SECTION,
 )

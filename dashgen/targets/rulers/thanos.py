@@ -42,5 +42,6 @@ TARGET = Target(
     how=_HOW,
     render=documents("thanos", document),
     document=document,
+    late=True,
     keys=ThanosKeys,
 )

@@ -51,5 +51,6 @@ TARGET = Target(
     how=_HOW,
     render=documents("vmalert", document),
     document=document,
+    late=True,
     keys=VmalertKeys,
 )
