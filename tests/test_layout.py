@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
@@ -20,12 +21,14 @@ from targets import render
 
 from dashgen import build, promql
 from dashgen.build.layout import levels
+from dashgen.config.layout import RuleForm
 from dashgen.config.site import Site, site
 from dashgen.engine import scheduled as engine
 from dashgen.engine.prometheus import Firing
 from dashgen.errors import UserError
 from dashgen.model import AlertRule, RecordingRule, RuleGroup, Sensitivity
 from dashgen.recordings.format import Series, read_samples, read_story
+from dashgen.targets.layout import FORMS
 from dashgen.targets.rulefile import rule_file
 
 RECORDINGS = Path(__file__).parent / "recordings"
@@ -65,6 +68,10 @@ def test_every_series_is_recorded_on_one_level_and_what_the_other_reads_travels_
         assert not read & above.keys()
     for read in above.values():
         assert read <= travels | above.keys()
+
+
+def test_every_rule_pack_that_is_one_document_can_be_a_level() -> None:
+    assert set(get_args(RuleForm)) == set(FORMS)
 
 
 def test_an_alert_on_what_stays_at_the_edges_is_refused() -> None:

@@ -486,7 +486,7 @@ def test_grafana_is_not_asked_more_often_than_it_can() -> None:
 
 
 def test_a_rule_that_grafana_cannot_express_is_an_error_and_not_a_file() -> None:
-    rule = AlertRule(alert="X" * 200, expr="1", hold="", keep="", labels={}, annotations={})
+    rule = AlertRule(alert="X" * 200, expr="1", for_="", keep_firing_for="", labels={}, annotations={})
     empty = Bundle(dashboards={}, recording=(), alerts={}, runbooks={}, alertmanager={})
     pack = Pack("nccl", (RuleGroup(name="g", interval="30s", rules=(rule,)),))
     with pytest.raises(UserError, match="title has 1 to 190"):
@@ -528,7 +528,7 @@ def test_the_compose_example_mounts_what_a_build_writes_and_prometheus_takes_its
     (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(prometheus))
     assert "2 rule files found" in run(tool("promtool"), "check", "config", str(tmp_path / "prometheus.yml"))
     source = yaml.safe_load(stack["configs"]["datasources"]["content"])["datasources"][0]
-    assert source["uid"] == site("defaults").targets.grafana_alerting.datasource_uid
+    assert source["uid"] == grafana_rules.GrafanaAlertingKeys().datasource_uid
 
 
 @pytest.mark.parametrize("name", ["github-actions.yaml", "gitlab-ci.yaml", "../../.pre-commit-hooks.yaml"])
@@ -552,7 +552,7 @@ def test_the_commands_of_the_target_page_run_and_its_table_names_every_target(tm
     from command import dashgen as command
 
     page = (DOCS / "targets.md").read_text()
-    assert set(re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE)) == set(TARGETS)
+    assert set(re.findall(r"^\| \[`([\w-]+)`\]\(#[\w-]+\) \|", page, re.MULTILINE)) == set(TARGETS)
     for line in re.findall(r"^dashgen (.*?)(?: +#.*)?$", page, re.MULTILINE):
         done = command(*line.split(), cwd=tmp_path)
         assert done.returncode == 0, done.stderr

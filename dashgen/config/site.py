@@ -7,16 +7,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, SerializeAsAny, model_validator
 
 from dashgen import durations
 from dashgen.catalogue.metrics import BY_KEY
 from dashgen.config.alerts import AlertOverride, overridden
 from dashgen.config.companions import Companions
 from dashgen.config.grafana import Grafana
+from dashgen.config.layout import DEFAULT_LAYOUT, Layout
 from dashgen.config.sections import Section
 from dashgen.config.sources import Source, completed
-from dashgen.config.targets import DEFAULT_LAYOUT, Layout, Targets
+from dashgen.config.targets import Targets
 from dashgen.config.values import (
     MOST_LABELS,
     Label,
@@ -112,7 +113,7 @@ class Site(Section):
         pattern=r"^\S*\{alert\}\S*$",
         description="where runbooks are published; {alert} becomes the alert's name",
     )
-    targets: Targets = Targets()
+    targets: SerializeAsAny[Targets] = Targets()
     layout: Layout = Field(
         default=DEFAULT_LAYOUT, description="the form of the rules on each of two levels, for the target `layout`"
     )

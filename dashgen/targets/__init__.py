@@ -1,34 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The forms that a build takes, by name. Each module turns a Bundle into {path: text} and touches nothing."""
+"""The forms that a build takes, by name. Each module turns a Bundle into {path: text} and touches nothing.
+
+A module below this package that has a ``TARGET`` is a target: its keys, its commands and its documentation follow.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import pkgutil
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 
-from dashgen.targets import files, layout, mixin
-from dashgen.targets.grafana import resources, terraform
-from dashgen.targets.kubernetes import configmap, grafana_operator
+from dashgen.config.sections import Section
 from dashgen.targets.packs import Pack
-from dashgen.targets.rule_forms import RULE_FORMS, Document, Target
+from dashgen.targets.target import Document, Target
 
-__all__ = ["FORMATS", "TARGETS", "Pack", "Target"]
+__all__ = ["FORMATS", "TARGETS", "Pack", "Target", "sections"]
 
-TARGETS: Mapping[str, Target] = {
-    "files": Target("plain files for Grafana's file provider, Prometheus and people", files.render, files.OWNED),
-    **RULE_FORMS,
-    "layout": Target("rules on two levels, edges and one above them", layout.render, ("layout",)),
-    "configmap": Target("ConfigMaps of dashboards for the Grafana sidecar", configmap.render, ("configmap",)),
-    "grafana-operator": Target(
-        "objects of the Grafana operator",
-        grafana_operator.render,
-        ("grafana-operator",),
-        grafana_operator.document,
-        late=True,
-    ),
-    "resources": Target("dashboards as resources for Git Sync and gcx", resources.render, ("resources",)),
-    "mixin": Target("a jsonnet mixin in which _config works", mixin.render, ("mixin",)),
-    "terraform": Target("a Terraform module in JSON syntax", terraform.render, ("terraform",), late=True),
-}
+
+def _found() -> Iterator[Target]:
+    for module in pkgutil.walk_packages(__path__, f"{__name__}."):
+        target = getattr(import_module(module.name), "TARGET", None)
+        if isinstance(target, Target):
+            yield target
+
+
+# The one that is built by default comes first.
+_ALL = sorted(_found(), key=lambda target: (target.name != "files", target.name))
+TARGETS: Mapping[str, Target] = {target.name: target for target in _ALL}
 
 FORMATS: Mapping[str, Document] = {name: target.document for name, target in TARGETS.items() if target.document}
 """The targets whose rules `dashgen rules --format` prints."""
+
+if len(TARGETS) != len(_ALL):
+    raise ValueError("two targets share a name")
+
+
+def sections() -> dict[str, type[Section]]:
+    """The sections below ``targets`` in dashgen.yaml, those that several targets read first."""
+    shared = {name: model for target in _ALL for name, model in target.shared.items()}
+    return {**shared, **{name: model for target in _ALL for name, model in target.sections.items()}}

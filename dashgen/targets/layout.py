@@ -7,9 +7,17 @@ from dashgen import build
 from dashgen.build.layout import levels
 from dashgen.config.site import Site
 from dashgen.model import Bundle
+from dashgen.targets.grafana import alerting
+from dashgen.targets.kubernetes import prometheusrule, vmrule
 from dashgen.targets.packs import GENERATED, Pack, tier
-from dashgen.targets.rule_forms import RULE_FORMS
 from dashgen.targets.rulefile import commented, to_yaml
+from dashgen.targets.rulers import mimir, prometheus, thanos, vmalert
+from dashgen.targets.target import Target
+
+FORMS = {
+    each.TARGET.name: each.TARGET for each in (prometheus, prometheusrule, vmrule, vmalert, mimir, thanos, alerting)
+}
+"""The targets that write a rule pack as one document."""
 
 BOARDS = ("fleet",)
 """The boards that the global level draws by itself; what is inside a job is drawn from its edge."""
@@ -23,7 +31,7 @@ What an edge sends to the global level: write_relabel_configs of Prometheus' rem
 
 def render(bundle: Bundle, site: Site) -> dict[str, str]:
     """path -> text of both levels."""
-    edge, above = (RULE_FORMS[site.layout[level]] for level in ("edge", "global"))
+    edge, above = (FORMS[site.layout[level]] for level in ("edge", "global"))
     # What travels comes later than what is recorded on the spot, whatever the engine.
     below, over = edge.site(site), site.model_copy(update={"late_results": True})
     packs = {late: _built(bundle, site, late) for late in {below.late_results, over.late_results}}
@@ -50,3 +58,17 @@ def _built(bundle: Bundle, site: Site, late: bool) -> Bundle:
     if late == site.late_results:
         return bundle
     return build.bundle(site.model_copy(update={"late_results": late}), bundle.alerts)
+
+
+_HOW = """\
+For fleets that are too large for one server: `layout: {edge: prometheus, global: mimir}` names the target in whose
+form the rules of each level are written. [Rules on two levels](layout.md) says what is recorded where, what travels,
+and why a job must be whole in one edge."""
+
+TARGET = Target(
+    name="layout",
+    summary="rule files of two levels, and the list of what travels between them",
+    readers="fleets in several servers",
+    how=_HOW,
+    render=render,
+)
