@@ -75,7 +75,9 @@ def test_every_rule_pack_that_is_one_document_can_be_a_level() -> None:
 
 
 def test_an_alert_on_what_stays_at_the_edges_is_refused() -> None:
-    alert = AlertRule(alert="Mine", expr="nccl_bus_bandwidth_gbs < 1", hold="", keep="", labels={}, annotations={})
+    alert = AlertRule(
+        alert="Mine", expr="nccl_bus_bandwidth_gbs < 1", for_="", keep_firing_for="", labels={}, annotations={}
+    )
     with pytest.raises(UserError, match="layout: Mine reads nccl_bus_bandwidth_gbs"):
         levels(build.recording(Site()), [RuleGroup(name="mine", interval="30s", rules=(alert,))], ())
     looks_up = replace(alert, expr=VERDICT, annotations={"summary": '{{ range query "up{a=\\"b\\"}" }}{{ end }}'})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The key ``layout`` of ``dashgen.yaml``: who evaluates the rules of the edges, and who those of the level above them."""
+"""The key ``layout`` of ``dashgen.yaml``: who evaluates the rules of the edges, and who those above them."""
 
 from __future__ import annotations
 
