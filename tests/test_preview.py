@@ -17,6 +17,7 @@ from command import Done, dashgen, environment, tree
 from processes import tool
 from slow_network import BANDWIDTH, START, samples, story
 
+from dashgen.catalogue.metrics import upstream
 from dashgen.engine.evaluated import replay, serve
 from dashgen.errors import UserError
 from dashgen.model import AlertRule, Bundle, RecordingRule, RuleGroup, Sensitivity
@@ -229,9 +230,9 @@ def test_what_cannot_be_drawn_says_so(record: Callable[..., Path], odd: Mapping[
 
 
 def test_a_panel_whose_source_the_recording_lacks_names_it(record: Callable[..., Path]) -> None:
-    clock = panel("Clock", "DCGM_FI_DEV_SM_CLOCK")
-    text = drawn(bundle(clock), record(), {("jobs", "Clock"): ("DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_GPU_UTIL")})
-    assert "No data: needs DCGM_FI_DEV_GPU_UTIL, DCGM_FI_DEV_SM_CLOCK, which this recording does not have" in (
+    clock = panel("Clock", upstream("sm_clock"))
+    text = drawn(bundle(clock), record(), {("jobs", "Clock"): (upstream("sm_clock"), upstream("gpu_util"))})
+    assert f"No data: needs {upstream('gpu_util')}, {upstream('sm_clock')}, which this recording does not have" in (
         Document(text).text
     )
 
