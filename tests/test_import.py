@@ -102,7 +102,8 @@ def test_a_message_size_label_reads_back_as_the_bound_of_its_range(size: int) ->
     bound = parse_message_size(message_size_range(size))
     assert bound == message_size_lower_bound(size)
     assert bound == message_size_lower_bound(bound)
-    assert bound <= size or size > 2**64 - 2**40
+    # The plugin computes in doubles, which round larger sizes to a neighbour.
+    assert bound <= size or size > 2**53
 
 
 def test_sizes_of_byte_tensors_land_where_the_plugin_puts_them() -> None:
