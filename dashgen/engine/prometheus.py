@@ -46,8 +46,8 @@ __all__ = [
 _CHECK_SECONDS = 60
 _EVALUATE_SECONDS = 1800
 _PACE = {"GOGC": "400", "GOMEMLIMIT": "2GiB"}
-"""promtool is gone as soon as it has answered: up to two gigabytes it may look for garbage a quarter as often. That saves
-a fifth of its processor time, and costs 40 MB on the recordings of the tests."""
+"""promtool is gone as soon as it has answered: up to two gigabytes it may look for garbage a quarter as often. That
+saves a fifth of its processor time, and costs 40 MB on the recordings of the tests."""
 
 
 # Checking rules.
