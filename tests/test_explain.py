@@ -62,7 +62,7 @@ def test_an_alert_is_explained_by_its_question_its_runbook_and_what_each_tier_as
     alert, text = catalogue.ALERT_BY_NAME[name], explain(name, Site())
     assert text.startswith(f"# {name}\n")
     assert catalogue.SIGNAL_BY_NAME[alert.signal].question in text
-    assert alert.runbook.meaning in text and alert.runbook.look_first[0] in text
+    assert alert.runbook.meaning in text and build.fill(alert.runbook.look_first[0], Site()) in text
     for level in Sensitivity:
         tier = alert.tiers.get(level)
         fires = f"{spoken.limit(alert, tier, 30)} | {spoken.span(tier.dumps, 30)}" if tier else "not in this tier"
