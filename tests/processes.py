@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from dashgen.engine import scheduled as engine
-from dashgen.engine.loopback import free_ports, opener
+from dashgen.engine.loopback import opener, reserved_ports
+from dashgen.engine.services import Service
 
 PATIENCE = 30.0  # seconds
 DIRECT = opener()
@@ -41,24 +40,16 @@ def rule_engine() -> str:
 @contextmanager
 def serving(*command: str, ready: str, log: Path) -> Iterator[str]:
     """Run a server for a while and yield its address; ``PORT`` in the command becomes a free port."""
-    port = str(*free_ports(1))
-    with log.open("wb") as output:
-        process = subprocess.Popen([part.replace("PORT", port) for part in command], stdout=output, stderr=output)
-    try:
-        url = f"http://127.0.0.1:{port}"
-        deadline = time.monotonic() + PATIENCE
-        while not _answers(url + ready):
-            assert process.poll() is None and time.monotonic() < deadline, log.read_text()
-            time.sleep(0.02)
+    with server(*command, ready=ready, log=log) as (_, url):
         yield url
-    finally:
-        process.terminate()
-        process.wait(PATIENCE)
 
 
-def _answers(url: str) -> bool:
-    try:
-        with DIRECT.open(url, timeout=PATIENCE) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
+@contextmanager
+def server(*command: str, ready: str, log: Path) -> Iterator[tuple[Service, str]]:
+    """As ``serving``, with what stops it and starts it again."""
+    with reserved_ports(1) as (port,):
+        url = f"http://127.0.0.1:{port}"
+        asked = [part.replace("PORT", str(port)) for part in command]
+        with Service(Path(command[0]).name, asked, url + ready, log) as service:
+            service.start()
+            yield service, url

@@ -185,6 +185,14 @@ def test_a_fault_that_is_none_is_refused_in_one_line(wrong: str) -> None:
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize("wrong", ["", "nix", "../healthy", "x" * 500, "healthy\n::error::x"])
+def test_a_scenario_that_is_none_is_refused_in_one_line(wrong: str, tmp_path: Path) -> None:
+    done = dashgen("demo", "--scenario", wrong, cwd=tmp_path)
+    assert done.returncode == 2 and done.stdout == ""
+    assert re.fullmatch(r"dashgen: '.*': no built-in scenario; name one of \S.* more\n", done.stderr), done.stderr
+    assert len(done.stderr) <= 301
+
+
 def test_a_program_that_is_missing_is_named_with_its_package(tmp_path: Path) -> None:
     for name in ("prometheus", "promtool"):
         (tmp_path / name).symlink_to(tool(name))

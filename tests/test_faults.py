@@ -23,6 +23,7 @@ import pytest
 from command import Done, dashgen, environment, tree
 from processes import tool
 
+from dashgen.catalogue.metrics import upstream
 from dashgen.errors import UserError
 from dashgen.output import writer as output
 from dashgen.recordings.format import SAMPLES, STORY, Recording, Series
@@ -189,7 +190,7 @@ def test_commands_that_are_killed_at_random_moments_leave_old_or_new_and_the_nex
     (tmp_path / "a.yaml").write_text("fabric: xGMI\n")
     (tmp_path / "b.yaml").write_text("alerts: {NcclGpuLate: {enabled: false}}\n")
     (tmp_path / "snap" / "1700000000").mkdir(parents=True)
-    (tmp_path / "snap" / "1700000000" / "a.prom").write_text('nccl_bus_bandwidth_gbs{node="n",gpu="GPU0"} 1\n')
+    (tmp_path / "snap" / "1700000000" / "a.prom").write_text(f'{upstream("busbw")}{{node="n",gpu="GPU0"}} 1\n')
     commands = [
         (["build", "-c", "a.yaml", "-o", "out"], ["build", "-c", "b.yaml", "-o", "out"]),
         (["import", "textfile", "snap", "-o", "out"], ["simulate", "bursts", "-o", "out"]),
@@ -366,7 +367,7 @@ def one_line(done: Done) -> str:
 def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path, command: list[str]) -> None:
     copies = tmp_path / "snap" / "1700000000"
     copies.mkdir(parents=True)
-    series = (f'nccl_bus_bandwidth_gbs{{node="n{number}",gpu="GPU0"}} 1\n' for number in range(500))
+    series = (f'{upstream("busbw")}{{node="n{number}",gpu="GPU0"}} 1\n' for number in range(500))
     (copies / "a.prom").write_text("".join(series))
     before = tree(tmp_path)
     done = dashgen(*command, cwd=tmp_path, before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, 2_000)))
@@ -383,7 +384,7 @@ def test_a_name_that_is_not_utf_8_is_written_to_and_told_in_ascii(tmp_path: Path
     name = os.fsdecode(b"caf\xe9")
     copies = tmp_path / name / "1700000000"
     copies.mkdir(parents=True)
-    (copies / "a.prom").write_text('nccl_bus_bandwidth_gbs{node="n",gpu="GPU0"} 1\n')
+    (copies / "a.prom").write_text(f'{upstream("busbw")}{{node="n",gpu="GPU0"}} 1\n')
     done = dashgen("import", "textfile", name, "-o", f"{name}-out", cwd=tmp_path)
     assert (done.returncode, done.stdout.isascii()) == (0, True)
     assert sorted(path.name for path in (tmp_path / f"{name}-out").iterdir()) == [STORY, SAMPLES]

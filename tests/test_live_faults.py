@@ -27,16 +27,17 @@ import pytest
 from engines import remote
 
 from dashgen import build
+from dashgen.catalogue.metrics import upstream
 from dashgen.config import site as config
 from dashgen.config.site import Site
 from dashgen.engine import scheduled as engine
-from dashgen.engine.loopback import free_ports
+from dashgen.engine.loopback import reserved_ports
 from dashgen.engine.prometheus import Firing
 from dashgen.engine.scheduled import Moments
 from dashgen.model import Sensitivity
 from dashgen.recordings.format import Recording, Series, read_samples, read_story
 from dashgen.targets.rulefile import rule_file
-from dashgen.validation.judge import rule_files
+from dashgen.validation.trials import rule_files
 
 FULL = bool(os.environ.get("DASHGEN_FULL"))
 TIER = Sensitivity.MEDIUM
@@ -71,7 +72,7 @@ def wrong_clocks(samples: Samples, story: Recording) -> list[Series]:
     numbers = {name: number for number, name in enumerate(instances(samples))}
     return [
         replace(one, values=one.values + (60 if numbers[instance(one)] % 2 else -60))
-        if one.name == "node_textfile_mtime_seconds"
+        if one.name == upstream("mtime")
         else one
         for one in samples
     ]
@@ -157,12 +158,11 @@ def quick(samples: Samples, start: float, begin: float) -> list[Series]:
 class Server:
     """A Prometheus on a folder and a port of its own, which can be started again."""
 
-    def __init__(self, folder: Path, site: Site) -> None:
+    def __init__(self, folder: Path, site: Site, port: int) -> None:
         files = {"recording.yaml": rule_file(build.recording(site)), "alerts.yaml": rule_file(build.alerts(site, TIER))}
         for name, text in files.items():
             (folder / name).write_text(text)
         (folder / "prometheus.yml").write_text(json.dumps({"global": {}, "rule_files": list(files)}))
-        (port,) = free_ports(1)
         self.url = f"http://127.0.0.1:{port}"
         self.folder = folder
         self.process = self.start()
@@ -201,12 +201,13 @@ class Server:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    made = Server(tmp_path, Site.model_validate({"dump_interval": 1}))
-    try:
-        yield made
-    finally:
-        made.process.kill()
-        made.process.wait()
+    with reserved_ports(1) as (port,):
+        made = Server(tmp_path, Site.model_validate({"dump_interval": 1}), port)
+        try:
+            yield made
+        finally:
+            made.process.kill()
+            made.process.wait()
 
 
 def restart(server: Server) -> None:

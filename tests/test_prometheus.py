@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +14,15 @@ import pytest
 from processes import tool
 
 from dashgen import durations
+from dashgen.catalogue.metrics import upstream
 from dashgen.engine import prometheus
+from dashgen.engine.loopback import reserved_ports
+from dashgen.engine.programs import find
 from dashgen.engine.prometheus import (
     ExpressionError,
     Server,
     check_rules,
     evaluate,
-    find,
     make_blocks,
     rendered_annotations,
 )
@@ -241,10 +244,10 @@ def test_what_is_not_a_rule_file_is_refused() -> None:
 def test_points_in_time_agree_with_the_clock_and_come_back_as_they_were() -> None:
     mtimes = [START - 100] * 2 + [START + 28] * 2
     text = rules(
-        "{record: 'job:age:seconds', expr: 'time() - max(node_textfile_mtime_seconds)'}",
-        "{record: 'job:file:timestamp_seconds', expr: 'max(node_textfile_mtime_seconds)'}",
+        f"{{record: 'job:age:seconds', expr: 'time() - max({upstream('mtime')})'}}",
+        f"{{record: 'job:file:timestamp_seconds', expr: 'max({upstream('mtime')})'}}",
     )
-    result = run(text, [series("node_textfile_mtime_seconds", mtimes, file="f.prom")], 3)
+    result = run(text, [series(upstream("mtime"), mtimes, file="f.prom")], 3)
     assert {one.name: one.values.tolist() for one in result.series} == {
         "job:age:seconds": [100, 2],
         "job:file:timestamp_seconds": [START - 100, START + 28],
@@ -254,7 +257,7 @@ def test_points_in_time_agree_with_the_clock_and_come_back_as_they_were() -> Non
 @pytest.mark.parametrize(
     ("name", "is_one"),
     [
-        ("node_textfile_mtime_seconds", True),
+        (upstream("mtime"), True),
         ("job_last_success_timestamp_seconds", True),
         ("job:dump:timestamp_seconds", True),
         ("job:dump_timestamp_seconds:max", True),
@@ -263,7 +266,7 @@ def test_points_in_time_agree_with_the_clock_and_come_back_as_they_were() -> Non
         ("job:nccl_progress:timestamp", True),
         ("job:dump_age:seconds", False),
         ("job:dump_timestamp_seconds:count", False),
-        ("nccl_collective_exec_time_microseconds", False),
+        (upstream("exec"), False),
         ("downtime_seconds", False),
     ],
 )
@@ -328,6 +331,15 @@ def test_durations_are_read_as_seconds(text: str, expected: float) -> None:
 # A server.
 
 
+def test_a_reserved_port_is_for_a_server_and_for_nobody_who_asks_for_any() -> None:
+    with reserved_ports(3) as ports:
+        assert len(set(ports)) == 3
+        with socket.create_server(("127.0.0.1", ports[0])) as server:
+            assert server.getsockname()[1] == ports[0]
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", ports[1]))
+
+
 def test_a_server_answers_from_blocks(tmp_path: Path) -> None:
     make_blocks(tmp_path, [series("x", [1.0, 2.0, 3.0], job="a"), series("y", [4.0], job="b")])
     with Server(tmp_path) as server:
@@ -356,7 +368,7 @@ def test_a_query_that_prometheus_refuses_is_an_expression_error(tmp_path: Path) 
 def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.write_text("not a directory")
-    with pytest.raises(UserError, match=r"^prometheus: did not start: .*not a directory"), Server(data):
+    with pytest.raises(UserError, match=r"^prometheus: does not start: .*not a directory"), Server(data):
         pass
 
 
@@ -364,18 +376,17 @@ def test_a_server_ends_with_its_block_even_when_the_block_fails(tmp_path: Path) 
     make_blocks(tmp_path, [series("x", [1.0])])
     server = Server(tmp_path)
     with pytest.raises(RuntimeError, match="on purpose"), server:
-        process = server._process
+        process = server._service.pid
         raise RuntimeError("on purpose")
-    assert process.poll() is not None
+    assert not server._service.running
     with pytest.raises(ProcessLookupError):
-        os.kill(process.pid, 0)
+        os.kill(process, 0)
 
 
 def test_a_server_that_died_is_a_user_error(tmp_path: Path) -> None:
     make_blocks(tmp_path, [series("x", [1.0])])
     with Server(tmp_path) as server:
-        server._process.kill()
-        server._process.wait()
+        server._service.stop()
         with pytest.raises(UserError, match="no answer to x"):
             server.query("x", START)
 

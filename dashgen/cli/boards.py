@@ -78,14 +78,14 @@ def preview(
 def _check(output: Path, screenshots: Path | None) -> None:
     """Before anything is made: what it takes to draw is there, and no file of somebody else's is in the way."""
     needs("plotly")
-    from dashgen.engine import prometheus
+    from dashgen.engine.programs import find
     from dashgen.output.writer import check_own
     from dashgen.preview.page import MARK
 
     if screenshots is None:
         check_own(output, MARK)
     for tool in ("promtool", "prometheus", *(["chromium"] if screenshots else [])):
-        prometheus.find(tool)
+        find(tool)
 
 
 def _write_page(content: Page, boards: tuple[str, ...], output: Path) -> None:

@@ -61,7 +61,7 @@ def demo(
         injections = tuple(each for each in map(parse, STORY) if each.at < for_seconds)
     else:
         injections = tuple(map(parse, inject or ()))
-    story = load_scenario(scenario_path(scenario or USUAL))
+    story = load_scenario(scenario_path(USUAL if scenario is None else scenario))
     check()
     made = plan(story, speed=speed, lasts=for_seconds, injections=injections, sensitivity=sensitivity)
     with _ended_once():

@@ -61,13 +61,13 @@ def _why_recorded(name: str, job: str, folder: Path, asked: float | None, given:
     """What the rules make of a recording, asked of a Prometheus that holds it."""
     from dashgen import build as building
     from dashgen.engine import evaluated as replay
-    from dashgen.engine import prometheus
+    from dashgen.engine.programs import find
     from dashgen.explain.values import Subject, moment, why
     from dashgen.recordings.format import read_samples, read_story
     from dashgen.validation import results as scoreboard
 
     for tool in ("promtool", "prometheus"):
-        prometheus.find(tool)
+        find(tool)
     story = read_story(folder)
     subject = Subject(name, job, replay.within(story, asked, moment(story, job)))
     ((_, site),) = scoreboard.sites([folder], given)

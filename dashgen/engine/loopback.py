@@ -4,17 +4,29 @@
 from __future__ import annotations
 
 import socket
+import sys
 import urllib.request
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that nobody uses, all different."""
+@contextmanager
+def reserved_ports(count: int) -> Iterator[list[int]]:
+    """Ports of the loopback interface, all different, which nobody else is given while the ``with`` block runs.
+
+    They stay bound, and nobody listens: Linux lets a server that sets SO_REUSEADDR, as those written in Go do, listen
+    on such a port, and gives it to nobody who asks for any. Elsewhere they are free when the block begins.
+    """
     with ExitStack() as stack:
         probes = [stack.enter_context(socket.socket()) for _ in range(count)]
         for probe in probes:
+            if sys.platform == "linux":
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
+        found = [int(probe.getsockname()[1]) for probe in probes]
+        if sys.platform != "linux":
+            stack.close()
+        yield found
 
 
 def opener() -> urllib.request.OpenerDirector:

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dashgen.engine.prometheus import Firing, missing, run
+from dashgen.engine.programs import missing, run
+from dashgen.engine.ruletest import Firing
 from dashgen.errors import UserError, one_line
 from dashgen.recordings.format import Labels, Series
 

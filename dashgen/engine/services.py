@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -15,34 +14,12 @@ from types import TracebackType
 from typing import Self
 
 from dashgen.engine.loopback import opener
-from dashgen.engine.prometheus import find
-from dashgen.errors import UserError, one_line
+from dashgen.errors import UserError
+from dashgen.guard.text import line
 
-_START_SECONDS = 60.0
+_START_SECONDS = 300.0  # a busy machine must not cost a result; a program that ends says so at once
 _STOP_SECONDS = 20.0
-
-_NAMES = {
-    "node_exporter": ("node_exporter", "prometheus-node-exporter"),
-    "alertmanager": ("alertmanager", "prometheus-alertmanager"),
-    "grafana": ("grafana",),
-}
-"""What upstream calls a program, and what Debian does."""
-
-
-def installed(name: str) -> str | None:
-    """The path of a program under any of its names; None where it is not on PATH."""
-    return next((path for each in _NAMES[name] if (path := shutil.which(each))), None)
-
-
-def program(name: str) -> str:
-    """The path of a program by its upstream name. Raises UserError with the remedy when it is not there."""
-    if name not in _NAMES:
-        return find(name)
-    path = installed(name)
-    if path is None:
-        package = _NAMES[name][-1]
-        raise UserError(f"{name}: not found; install it (Debian, Ubuntu: apt-get install {package}), or put it on PATH")
-    return path
+_SAID = 200  # characters of a log in an error line
 
 
 @dataclass
@@ -77,6 +54,11 @@ class Service:
         """Whether it was started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        """The number of its process, 0 where it does not run."""
+        return self._process.pid if self._process is not None else 0
+
     def launch(self) -> None:
         """Start the program without waiting for it. Raises UserError when it cannot be executed."""
         with self.log.open("ab") as log:
@@ -94,7 +76,7 @@ class Service:
                 raise UserError(f"{self.command[0]}: does not run: {error.strerror}; install it again") from error
 
     def wait(self) -> None:
-        """Wait until it answers. Raises UserError, with the last that it said, when it ends or never does."""
+        """Wait until it answers. Raises UserError, with what it complained of, when it ends or never does."""
         deadline = time.monotonic() + _START_SECONDS
         direct = opener()
         while self.running and time.monotonic() < deadline:
@@ -102,8 +84,8 @@ class Service:
                 with direct.open(self.ready, timeout=2):
                     return
             except OSError:
-                time.sleep(0.05)
-        raise UserError(f"{self.name}: does not start: {self.said()}; its log is {self.log}")
+                time.sleep(0.02)
+        raise UserError(f"{self.name}: does not start: {self.said()}; see that `{self.command[0]} --version` works")
 
     def start(self) -> None:
         """Start it and wait until it answers. Raises as ``launch`` and ``wait``."""
@@ -126,9 +108,15 @@ class Service:
             process.wait()
 
     def said(self) -> str:
-        """The last line of its log."""
-        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
-        return one_line(next((each for each in reversed(lines) if each.strip()), "no message"))[:200]
+        """What it complained of last, or the last line of its log."""
+        log = self.log.read_text(errors="replace") if self.log.exists() else ""
+        # A panic leaves its stack below the line that says what went wrong.
+        return line(last_line("\n".join(each for each in log.splitlines() if "err=" in each) or log), _SAID)
+
+
+def last_line(text: str) -> str:
+    """The last line that says anything."""
+    return next((each.strip() for each in reversed(text.splitlines()) if each.strip()), "no message")
 
 
 def _kill_group(leader: int) -> None:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from dashgen.engine.prometheus import run
+from dashgen.engine.programs import run
 from dashgen.errors import UserError
 from dashgen.preview.page import Page, board_alone, fingerprint
 from dashgen.preview.sections import Section

@@ -20,7 +20,8 @@ from dashgen import promql
 from dashgen.engine import workers
 from dashgen.engine.evaluated import Replay, pack_name, replay, serve
 from dashgen.engine.panels import PanelProof, Viewer
-from dashgen.engine.prometheus import Evaluation, ExpressionError, Firing, check_rules, find
+from dashgen.engine.programs import find
+from dashgen.engine.prometheus import Evaluation, ExpressionError, Firing, check_rules
 from dashgen.errors import UserError, one_line
 from dashgen.findings import Finding
 from dashgen.grafana.parsed import Board

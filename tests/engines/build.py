@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from dashgen.engine.prometheus import missing, run
+from dashgen.engine.programs import missing, run
 
 HERE = Path(__file__).parent
 MODULES = {

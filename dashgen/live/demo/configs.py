@@ -12,9 +12,6 @@ from dashgen.live.demo.plan import Plan
 from dashgen.model import Bundle
 from dashgen.targets.rulefile import rule_file, to_yaml
 
-GROUP_INTERVAL = 300.0
-"""Seconds; Alertmanager's own default, after which news of a group are told."""
-
 RECEIVERS = ("pager", "tickets")
 
 
@@ -56,7 +53,6 @@ def path(job: str, instance: str) -> str:
 def alertmanager(plan: Plan, bundle: Bundle, server: int) -> str:
     """alertmanager.yml: the generated routing, and the demo's own server as everybody who is told."""
     generated: dict[str, Any] = dict(bundle.alertmanager)
-    interval = durations.text(max(1.0, GROUP_INTERVAL / plan.speed))
     told = [
         {
             "name": name,
@@ -65,5 +61,12 @@ def alertmanager(plan: Plan, bundle: Bundle, server: int) -> str:
         for name in RECEIVERS
     ]
     others = [each for each in generated["receivers"] if each["name"] not in RECEIVERS]
-    route = {**generated["route"], "group_interval": interval}
+    route = _paging_at_once(generated["route"])
     return to_yaml({**generated, "route": route, "receivers": [*others, *told]})
+
+
+def _paging_at_once(route: Mapping[str, Any]) -> dict[str, Any]:
+    """A route whose pages do not wait for others to join them: who watches a demo waits for the page."""
+    below = [_paging_at_once(each) for each in route.get("routes", ())]
+    wait = {"group_wait": "0s"} if route["receiver"] == "pager" else {}
+    return {**route, **({"routes": below} if below else {}), **wait}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from dashgen import durations
 from dashgen.config.site import Site
-from dashgen.engine.prometheus import find
-from dashgen.engine.services import Service, program
+from dashgen.engine.programs import find
+from dashgen.engine.services import Service
 from dashgen.model import Bundle
 from dashgen.targets import files
 from dashgen.targets.rulefile import to_yaml
@@ -26,7 +26,7 @@ LOOKBACK = 300.0
 def check() -> None:
     """Raise UserError, with the remedy, for the first program that is not there."""
     for name in TOOLS:
-        program(name)
+        find(name)
 
 
 def servers(folder: Path, ports: Mapping[str, int], speed: float) -> dict[str, Service]:
@@ -43,7 +43,7 @@ def servers(folder: Path, ports: Mapping[str, int], speed: float) -> dict[str, S
             "--log.level=warn",
         ],
         "alertmanager": [
-            program("alertmanager"),
+            find("alertmanager"),
             f"--config.file={folder / 'alertmanager.yml'}",
             f"--storage.path={folder / 'alertmanager'}",
             f"--web.listen-address={listening['alertmanager']}",
@@ -61,7 +61,7 @@ def servers(folder: Path, ports: Mapping[str, int], speed: float) -> dict[str, S
 def node_exporter(folder: Path, node: str, port: int) -> Service:
     """The exporter of an emulated node, which has nothing but its textfiles."""
     command = [
-        program("node_exporter"),
+        find("node_exporter"),
         "--collector.disable-defaults",
         "--collector.textfile",
         f"--collector.textfile.directory={folder / 'textfiles' / node}",
@@ -74,8 +74,9 @@ def node_exporter(folder: Path, node: str, port: int) -> Service:
 _HOME = Path("/usr/share/grafana")
 
 
-def grafana(path: str, port: int, folder: Path) -> Service:
+def grafana(folder: Path, port: int) -> Service:
     """Grafana on the loopback interface, with all that it keeps below ``folder``."""
+    path = find("grafana")
     beside = Path(path).resolve().parent.parent
     home = beside if (beside / "conf" / "defaults.ini").exists() else _HOME
     settings = {

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dashgen import build
-from dashgen.engine.loopback import free_ports
+from dashgen.engine.loopback import reserved_ports
+from dashgen.engine.programs import missing
 from dashgen.engine.prometheus import make_blocks
-from dashgen.engine.services import Service, installed
+from dashgen.engine.services import Service
 from dashgen.errors import UserError
 from dashgen.live.demo import configs, history, programs
 from dashgen.live.demo.clock import Clock
@@ -88,7 +89,7 @@ def running(plan: Plan, folder: Path, progress: Callable[[str], None] = lambda s
             each.mkdir(parents=True)
             each.chmod(0o777)
         names = ("prometheus", "alertmanager", "grafana", *folders)
-        ports = dict(zip(names, free_ports(len(names)), strict=True))
+        ports = dict(zip(names, stack.enter_context(reserved_ports(len(names))), strict=True))
         _configure(plan, bundle, folder, ports, hub.port)
         made = programs.servers(folder, ports, plan.speed)
         services = {name: stack.enter_context(one) for name, one in made.items()}
@@ -107,10 +108,10 @@ def running(plan: Plan, folder: Path, progress: Callable[[str], None] = lambda s
         writer = stack.enter_context(_emulation(plan, hub, folders, begin))
         services["prometheus"].start()
         urls = {name: f"http://127.0.0.1:{ports[name]}" for name in services}
-        if path := installed("grafana"):
+        if not missing("grafana"):
             progress("Grafana")
             programs.provision(bundle, plan.site, urls["prometheus"], folder / "grafana")
-            services["grafana"] = stack.enter_context(programs.grafana(path, ports["grafana"], folder / "grafana"))
+            services["grafana"] = stack.enter_context(programs.grafana(folder / "grafana", ports["grafana"]))
             services["grafana"].start()
             urls = {"boards": f"http://127.0.0.1:{ports['grafana']}/dashboards", **urls}
         else:

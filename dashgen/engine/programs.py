@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of others: where they are, and how one is run to its end.
+
+Nothing here goes through a shell, and nothing a user wrote reaches a command line except names of files.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from dashgen.errors import UserError
+
+
+@dataclass(frozen=True)
+class _Program:
+    """The variable of the environment that names a program, its Debian package, and its name there if it is another."""
+
+    variable: str
+    package: str
+    debian: str = ""
+
+
+_PROGRAMS = {
+    "promtool": _Program("DASHGEN_PROMTOOL", "prometheus"),
+    "prometheus": _Program("DASHGEN_PROMETHEUS", "prometheus"),
+    "alertmanager": _Program("DASHGEN_ALERTMANAGER", "prometheus-alertmanager", "prometheus-alertmanager"),
+    "node_exporter": _Program("DASHGEN_NODE_EXPORTER", "prometheus-node-exporter", "prometheus-node-exporter"),
+    "grafana": _Program("DASHGEN_GRAFANA", "grafana"),
+    "dashgen-replay": _Program("DASHGEN_REPLAY", "prometheus"),
+    "go": _Program("DASHGEN_GO", "golang-go"),
+    "chromium": _Program("DASHGEN_CHROMIUM", "chromium"),
+}
+"""By upstream's names."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A process that has ended: its exit code, its output, and what it said on standard error."""
+
+    code: int
+    output: bytes
+    said: str
+
+
+def _path(name: str) -> str | None:
+    known = _PROGRAMS[name]
+    asked = os.environ.get(known.variable)
+    names = (asked,) if asked else (name, known.debian)
+    return next((path for each in names if each and (path := shutil.which(each))), None)
+
+
+def missing(name: str) -> bool:
+    """Whether a program is neither named by the environment nor on PATH."""
+    return not os.environ.get(_PROGRAMS[name].variable) and _path(name) is None
+
+
+def find(name: str) -> str:
+    """The path of a program by upstream's name, such as ``promtool``: the environment first, then PATH.
+
+    Raises UserError with the remedy when it is not there.
+    """
+    path, known = _path(name), _PROGRAMS[name]
+    if path is None:
+        raise UserError(
+            f"{os.environ.get(known.variable) or name}: not found; install it (Debian, Ubuntu: apt-get install "
+            f"{known.package}), put it on PATH, or set {known.variable} to its path"
+        )
+    return path
+
+
+def run(
+    name: str,
+    *arguments: str | Path,
+    timeout: float,
+    given: bytes = b"",
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Done:
+    """Run a program to its end, ``given`` on its standard input. Its exit code is for the caller to judge.
+
+    ``name`` is a known one or a path. ``folder`` is where it runs, ``environment`` is added to this process's own.
+    Raises UserError when it is missing, does not run, or does not end within ``timeout`` seconds.
+    """
+    path = find(name) if name in _PROGRAMS else name
+    try:
+        done = subprocess.run(
+            [path, *map(str, arguments)],
+            input=given,
+            capture_output=True,
+            timeout=timeout,
+            cwd=folder,
+            env={**os.environ, **(environment or {})},
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UserError(f"{name}: no result after {timeout:g} s; use a shorter recording") from error
+    except OSError as error:
+        remedy = f"set {_PROGRAMS[name].variable} to a working one" if name in _PROGRAMS else "remove it"
+        raise UserError(f"{path}: does not run: {error.strerror}; {remedy}") from error
+    return Done(done.returncode, done.stdout, done.stderr.decode(errors="replace"))
