@@ -126,8 +126,8 @@ ALERTS = (
         summary="Job {{ $labels.<job_label> }} has stopped communicating.",
         description="No GPU of job {{ $labels.<job_label> }} has reported new communication"
         + SINCE
-        + ", longer than it ever paused. {{ with $labels.<gpu_label> }}{{ . }} of {{ $labels.<node_label> }}, as nvidia-smi "
-        "counts, rests while all others spin: its process is dead or has not come to the collective. {{ end }}"
+        + ", longer than it ever paused. {{ with $labels.<gpu_label> }}{{ . }} of {{ end }}{{ with $labels.<node_label> }}{{ . }}, as "
+        "nvidia-smi counts, rests while all others spin: its process is dead or has not come to the collective. {{ end }}"
         "PyTorch aborts a hung job after 8 to 10 "
         "minutes: collect evidence now. Look first whether the processes live, then compare the last opCount of all ranks.",
         tiers={
