@@ -3,14 +3,20 @@
 
 from __future__ import annotations
 
+import os
+from typing import Any
+
 import pytest
 
 # Files in which most tests run real programs on whole recordings, or many processes.
 HEAVY = {
+    "test_annotations",
     "test_boards_read",
     "test_cli",
+    "test_clusters",
     "test_demo",
     "test_doctor",
+    "test_engines",
     "test_examples",
     "test_explain",
     "test_extras",
@@ -20,6 +26,7 @@ HEAVY = {
     "test_hostile",
     "test_hostile_commands",
     "test_incidents",
+    "test_live_faults",
     "test_mixin",
     "test_overlay",
     "test_preview",
@@ -35,11 +42,31 @@ HEAVY = {
 }
 
 
+ALL = ""
+
+
+def named(config: pytest.Config) -> bool:
+    """Whether somebody asked for files or tests by name."""
+    return config.args_source is pytest.Config.ArgsSource.ARGS
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Who names a file wants all of it."""
-    worker = hasattr(config, "workerinput")
-    if not worker and config.args_source is pytest.Config.ArgsSource.ARGS and config.option.markexpr == "not heavy":
-        config.option.markexpr = ""
+    """Who names a file wants all of it. A worker of xdist reads the arguments anew, and is told what came of them."""
+    if hasattr(config, "workerinput"):
+        config.option.markexpr = config.workerinput["markexpr"]
+    elif named(config) and config.option.markexpr == "not heavy":
+        config.option.markexpr = ALL
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput["markexpr"] = node.config.option.markexpr
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One worker a core for all tests; none, and so no start of workers, for those that somebody names."""
+    return 0 if named(config) else os.cpu_count() or 1
 
 
 @pytest.hookimpl(tryfirst=True)

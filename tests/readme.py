@@ -62,6 +62,7 @@ BLOCKS = {
     "floor": floor,
     "keys": keys.keys,
     "kubernetes": lambda: keys.section("targets.kubernetes"),
+    "overview": shipping.overview,
     "targets": lambda: shipping.targets(SITE),
     "overrides": keys.overrides,
     "commands": lambda: usage.commands(app, MORE),

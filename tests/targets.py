@@ -29,6 +29,7 @@ _RENDERED: dict[tuple[str, str], dict[str, str]] = {}
 
 def render(name: str, site: Site) -> dict[str, str]:
     """What a target writes; a site is built, and rendered, once."""
+    site = TARGETS[name].site(site)
     key = site.model_dump_json()
     if key not in _BUILDS:
         _BUILDS[key] = build.bundle(site)
@@ -50,9 +51,9 @@ def by_name(groups: list[Json], *more: str) -> dict[str, Json]:
     return {group["name"]: {key: item for key, item in group.items() if key not in more} for group in groups}
 
 
-def expected_rules(site: Site) -> dict[str, Json]:
-    """The groups of the files target: recording rules and the site's own tier."""
-    files = render("files", site)
+def expected_rules(site: Site, target: str = "files") -> dict[str, Json]:
+    """The groups of the files target, of the site as another target has it: recording rules and the site's own tier."""
+    files = render("files", TARGETS[target].site(site))
     paths = ["rules/recording.yaml", f"rules/alerts/{site.sensitivity}.yaml"]
     return by_name([group for path in paths for group in yaml.safe_load(files[path])["groups"]])
 

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -25,16 +26,25 @@ LAYERS = (
 )
 
 
-def modules() -> Iterator[tuple[str, Path]]:
+@cache
+def modules() -> dict[str, Path]:
+    """Every module by its name below ``dashgen``, the package itself as the empty name."""
+    found = {}
     for path in sorted(ROOT.rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
-        yield ".".join(part for part in parts if part != "__init__"), path
+        found[".".join(part for part in parts if part != "__init__")] = path
+    return found
+
+
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Everything that a file says, parsed once for all tests."""
+    return tuple(ast.walk(ast.parse(path.read_text())))
 
 
 def imports(path: Path) -> Iterator[str]:
     """Modules of the package that a file imports, below ``dashgen.``."""
-    names = {name for name, _ in modules()}
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (
                 alias.name.removeprefix("dashgen.") for alias in node.names if alias.name.startswith("dashgen.")
@@ -43,7 +53,7 @@ def imports(path: Path) -> Iterator[str]:
             base = (node.module or "").removeprefix("dashgen").removeprefix(".")
             for alias in node.names:
                 full = f"{base}.{alias.name}".removeprefix(".")
-                yield full if full in names else base
+                yield full if full in modules() else base
 
 
 def layer(module: str) -> int:
@@ -54,7 +64,7 @@ def layer(module: str) -> int:
 
 
 def test_every_module_has_a_layer_and_imports_only_from_its_own_or_a_lower_one() -> None:
-    for module, path in modules():
+    for module, path in modules().items():
         if not module:
             continue
         for imported in imports(path):
@@ -64,26 +74,23 @@ def test_every_module_has_a_layer_and_imports_only_from_its_own_or_a_lower_one()
 
 def test_no_two_modules_import_each_other() -> None:
     graph = {
-        module: {name for name in imports(path) if name not in ("", module)} for module, path in modules() if module
+        module: {name for name in imports(path) if name not in ("", module)}
+        for module, path in modules().items()
+        if module
     }
     # A package's __init__ collects its modules; a module may then read its package's lower neighbours only.
     TopologicalSorter(graph).prepare()
 
 
 def test_only_the_command_line_prints() -> None:
-    for module, path in modules():
-        calls = (node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+    for module, path in modules().items():
+        calls = (node.func for node in nodes(path) if isinstance(node, ast.Call))
         assert "print" not in {called.id for called in calls if isinstance(called, ast.Name)}, f"{module} prints"
 
 
 def test_only_one_client_asks_servers_of_others() -> None:
-    for module, path in modules():
-        imported = {
-            alias.name
-            for node in ast.walk(ast.parse(path.read_text()))
-            if isinstance(node, ast.Import)
-            for alias in node.names
-        }
+    for module, path in modules().items():
+        imported = {alias.name for node in nodes(path) if isinstance(node, ast.Import) for alias in node.names}
         if imported & {"urllib.request", "urllib3", "http.client", "socket"}:
             # The engine asks the programs that it starts itself.
             ours = ("engine.loopback",)
@@ -94,45 +101,29 @@ MOST_LINES, MOST_OF_A_FUNCTION, MOST_MODULES = 400, 60, 12
 
 # What is still too long, to be split; an entry goes when it is.
 LONG_MODULES = {
-    "catalogue.metrics",
     "catalogue.signals.fabric",
     "catalogue.signals.verdict",
-    "simulator.physics",
-    "simulator.scenario",
-    "simulator.scrape",
-    "validation.judge",
 }
-LONG_FUNCTIONS = {
-    "simulator.lifecycle.live",
-}
-
-
-def too_long(found: Iterable[str], accepted: set[str]) -> None:
-    """Fails for what has become too long, and for what no longer is but still stands in the list."""
-    now = set(found)
-    assert not now - accepted, f"too long: {sorted(now - accepted)}"
-    assert not accepted - now, f"no longer too long, take it off the list: {sorted(accepted - now)}"
 
 
 def test_a_module_can_be_read_at_one_sitting() -> None:
-    too_long((name for name, path in modules() if len(path.read_text().splitlines()) > MOST_LINES), LONG_MODULES)
+    now = {name for name, path in modules().items() if len(path.read_text().splitlines()) > MOST_LINES}
+    assert not now - LONG_MODULES, f"too long: {sorted(now - LONG_MODULES)}"
+    assert not LONG_MODULES - now, f"no longer too long, take it off the list: {sorted(LONG_MODULES - now)}"
 
 
 def test_a_function_fits_on_a_screen() -> None:
-    too_long(
-        (
-            f"{module}.{node.name}"
-            for module, path in modules()
-            for node in ast.walk(ast.parse(path.read_text()))
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-            and (node.end_lineno or node.lineno) - node.lineno >= MOST_OF_A_FUNCTION
-        ),
-        LONG_FUNCTIONS,
-    )
+    assert [
+        f"{module}.{node.name}"
+        for module, path in modules().items()
+        for node in nodes(path)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or node.lineno) - node.lineno >= MOST_OF_A_FUNCTION
+    ] == []
 
 
 def test_a_package_has_few_enough_modules_to_choose_from() -> None:
-    for package in {path.parent for _, path in modules()}:
+    for package in {path.parent for path in modules().values()}:
         found = [path.stem for path in package.glob("*.py") if path.stem != "__init__"]
         assert len(found) <= MOST_MODULES, f"{package.relative_to(ROOT)}: {len(found)} modules; make a package of some"
 

@@ -134,7 +134,7 @@ def test_no_recorded_series_above_the_peer_level_keeps_an_unbounded_label() -> N
 def test_every_duration_follows_the_dump_interval() -> None:
     slow = alert_rules(config.site({"dump_interval": "60s"}, "test"), Sensitivity.LOW)["NcclJobDegraded"]
     usual = alert_rules(config.Site(), Sensitivity.LOW)["NcclJobDegraded"]
-    assert (usual.hold, slow.hold) == ("1m", "2m")
+    assert (usual.for_, slow.for_) == ("1m", "2m")
     assert durations.text(89) == "1m29s"
     for dump, every, slowly in (("1s", 1, 4), ("30s", 30, 120), ("1m", 60, 120), ("10m", 120, 120)):
         for group in build.recording(config.site({"dump_interval": dump}, "test")):
@@ -145,7 +145,7 @@ def test_an_alert_can_be_changed_and_disabled_by_configuration() -> None:
     changed = config.site(
         {
             "alerts": {
-                "NcclJobDegraded": {"low": {"threshold": 0.11, "extra": {"blind": 0.31}}},
+                "NcclJobDegraded": {"low": {"threshold": 0.11, "extra": {"depth_without_throughput": 0.31}}},
                 "NcclJobQuiet": {"high": {"threshold": 9}},
                 "NcclGpuLate": {"enabled": False},
             }

@@ -21,6 +21,7 @@ from pydantic import BaseModel
 from dashgen import build, catalogue, promql
 from dashgen.config import site as config
 from dashgen.config.site import Site
+from dashgen.config.targets import complete
 from dashgen.engine.prometheus import check_rules
 from dashgen.errors import UserError
 from dashgen.explain.words import example
@@ -195,11 +196,24 @@ def test_a_mistake_is_one_line_that_names_file_key_and_remedy(tmp_path: Path, te
 
 
 @pytest.mark.parametrize(
+    ("alert", "change", "says"),
+    [
+        ("NcclJobDegraded", {"hold": 4}, "alerts.NcclJobDegraded.low: hold: is called keep_firing now"),
+        ("NcclJobDegraded", {"extra": {"blind": 0.3}}, "low.extra.blind: is called depth_without_throughput now"),
+        ("NcclJobStalled", {"extra": {"blind": 0.3}}, "low.extra.blind: no such threshold; this alert has: none"),
+    ],
+)
+def test_an_old_key_of_an_alert_is_refused_with_its_new_name(alert: str, change: dict[str, Any], says: str) -> None:
+    with pytest.raises(UserError, match=re.escape(says)):
+        config.site({"alerts": {alert: {"low": change}}}, "here")
+
+
+@pytest.mark.parametrize(
     ("tiers", "says"),
     [
         ({"low": {"threshold": 0.001}}, "laxer"),
         ({"high": {"threshold": 0.99}}, "laxer"),
-        ({"low": {"extra": {"blind": 0.001}}}, "laxer"),
+        ({"low": {"extra": {"depth_without_throughput": 0.001}}}, "laxer"),
         ({"low": {"dumps": 0}, "medium": {"dumps": 1}}, "waits shorter"),
         ({"high": {"dumps": 99}}, "waits shorter"),
         ({"medium": {"enabled": False}}, "not in the next more sensitive"),
@@ -219,7 +233,9 @@ def test_the_order_of_the_tiers_is_judged_by_the_direction_of_the_alert() -> Non
 
 
 def test_a_change_of_one_tier_reaches_the_pack_of_that_tier_and_the_runbook() -> None:
-    site = config.site({"alerts": {"NcclJobDegraded": {"low": {"threshold": 0.777, "dumps": 41, "hold": 43}}}}, "here")
+    site = config.site(
+        {"alerts": {"NcclJobDegraded": {"low": {"threshold": 0.777, "dumps": 41, "keep_firing": 43}}}}, "here"
+    )
     changed = files(site)
     shipped = files(Site())
     assert {path for path in shipped if changed[path] != shipped[path]} == {
@@ -253,7 +269,7 @@ def test_the_commented_configuration_names_every_key_and_changes_nothing(tmp_pat
     assert site == Site()
     assert files(site) == files(Site())
     data = yaml.safe_load(example())
-    for path in leaves(Site()):
+    for path in leaves(Site(targets=complete()())):
         found = data
         for name in path:
             assert name in found, ".".join(path)
@@ -364,6 +380,7 @@ def targets(board: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield from each.get("targets", [])
 
 
+@pytest.mark.heavy
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(data=sites())
 def test_any_text_in_a_configuration_is_refused_or_gives_files_that_parse(data: dict[str, Any]) -> None:

@@ -141,6 +141,7 @@ def test_the_words_are_the_same_whatever_the_form(target: str) -> None:
         assert any("panel" in line for line in lines)
 
 
+@pytest.mark.heavy
 def test_check_tells_the_meaning_and_makes_annotations(tmp_path: Path) -> None:
     assert dashgen("build", cwd=tmp_path).returncode == 0
     (tmp_path / "dashgen.yaml").write_text("alerts: {NcclJobDegraded: {low: {threshold: 0.9}}}\n")

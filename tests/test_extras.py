@@ -11,6 +11,8 @@ from pathlib import Path
 from command import PATIENCE, environment
 
 from dashgen.cli.exits import EXTRAS
+from dashgen.cli.main import app
+from dashgen.explain.usage import functions
 
 NOWHERE = "http://127.0.0.1:9"
 BARE = (
@@ -21,9 +23,11 @@ BARE = (
     "config schema",
     "lint dashboards",
     "baseline one.txt",
-    "demo --help",
+    "cost --gpus 64 --jobs 2",
+    "doctor --gpus 64 --jobs 2",
 )
 RECORDINGS = (
+    "demo",
     "validate",
     "score",
     "simulate healthy -o made",
@@ -93,6 +97,11 @@ def test_a_small_installation_builds_and_names_the_extra_that_a_command_lacks(tm
             assert said.startswith("dashgen: this command needs ") and said.count("\n") == 1, (line, said)
             assert f"'dashgen[{extra}]'" in said, (line, said)
     assert {path.name for path in tmp_path.iterdir()} == {"one.txt", "dashboards", "rules", ".dashgen.json"}
+
+
+def test_no_command_is_forgotten_here() -> None:
+    lines = (*BARE, *RECORDINGS, *PREVIEW)
+    assert [name for name in functions(app) if not any(f"{line} ".startswith(f"{name} ") for line in lines)] == []
 
 
 def test_overlays_name_the_extra_that_they_need(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,15 +18,12 @@ from dashgen.engine.prometheus import evaluate
 from dashgen.model import AlertRule, Sensitivity, Severity
 from dashgen.recordings.format import Series
 from dashgen.targets.rulefile import rule_file
-from dashgen.validation import results as scoreboard
-from dashgen.validation.validate import prove
 
 START = 1_773_930_000.0
 STEP = 15
 SCRAPES = 80  # twenty minutes
 OFFSETS = STEP * np.arange(SCRAPES + 1.0)
 TIMES = START + OFFSETS
-RECORDINGS = Path(__file__).parent / "recordings"
 
 SYMBOLS = "node_infiniband_symbol_error_total"
 DOWNED = "node_infiniband_link_downed_total"
@@ -186,7 +182,9 @@ def test_a_suspect_speaks_for_the_counters_of_its_node_and_never_for_itself() ->
     rules: Any = build.alertmanager(config.Site())["inhibit_rules"]
     (rule,) = [each for each in rules if each["source_matchers"] == ['alertname="NcclFabricSuspect"']]
     assert rule["equal"] == ["slurm_job_id", "node"]
-    assert 'alertname!="NcclFabricSuspect"' in rule["target_matchers"]
+    (targets,) = rule["target_matchers"]
+    others = {each.name for each in catalogue.ALERTS if each.name.startswith("NcclFabric")} - {"NcclFabricSuspect"}
+    assert set(targets.removeprefix('alertname=~"').removesuffix('"').split("|")) == others | {"NcclTcpRetransmits"}
 
 
 def test_every_counter_has_a_line_in_the_runbooks_table() -> None:
@@ -221,14 +219,3 @@ def test_two_algorithms_side_by_side_are_no_change_and_one_instead_of_the_other_
     _, instead = judged([*only(ring, OFFSETS <= 600), *only(tree, OFFSETS > 600)])
     assert "NcclAlgorithmChanged" not in {name for name, _, _ in together}
     assert "NcclAlgorithmChanged" in {name for name, _, _ in instead}
-
-
-@pytest.mark.parametrize("name", ["fabric-background", "fabric-symbol-errors", "mnnvl-lost", "flapping", "restart"])
-def test_recordings_are_judged_as_they_say(name: str) -> None:
-    tool("prometheus")
-    folder = RECORDINGS / name
-    ((_, site),) = scoreboard.sites([folder], config.Site())
-    mine = {alert.name for alert in catalogue.ALERTS if alert.kind == "fabric"}
-    mine |= {"NcclNvlinkDomainLost", "NcclAlgorithmChanged", "NcclCardinalityHigh"}
-    found = prove(build.bundle(site), folder, panel_needs=build.panel_needs(site)).deviations
-    assert [each.what for each in found if each.alert in mine or "fabric:" in each.what] == []

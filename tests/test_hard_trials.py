@@ -11,7 +11,8 @@ from processes import tool
 from dashgen.config.site import Site
 from dashgen.simulator.scenario import Scenario
 from dashgen.simulator.simulate import simulate
-from dashgen.validation.judge import PACKS, Incident, Result, execute, rule_files, run
+from dashgen.validation.judge import Incident
+from dashgen.validation.trials import PACKS, Result, execute, rule_files, run
 from dashgen.worlds.draw import Trial, family
 
 pytestmark = pytest.mark.heavy

@@ -21,6 +21,7 @@ from dashgen import build
 from dashgen.build import accepted
 from dashgen.config import site as config
 from dashgen.config.site import Site
+from dashgen.config.targets import complete
 from dashgen.engine.programs import run
 from dashgen.errors import UserError
 from dashgen.explain.words import example
@@ -69,7 +70,7 @@ def leaves(section: BaseModel, path: tuple[str, ...] = ()) -> Iterator[tuple[str
 
 
 PLACES = [
-    *leaves(Site()),
+    *leaves(Site(targets=complete()())),
     ("metrics", "busbw"),
     ("metrics", "mtime"),
     ("alert_labels", "team"),

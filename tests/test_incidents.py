@@ -31,7 +31,8 @@ from dashgen.live.incidents.history import AtHand, Played, played
 from dashgen.live.incidents.review import review
 from dashgen.live.incidents.windows import GPUS, SINCE, THROUGHPUT, USUAL, VERDICT, Incident, incidents
 from dashgen.recordings.format import Series, read_samples, read_story
-from dashgen.simulator.simulate import load_scenario, simulate
+from dashgen.simulator.scenario import load_scenario
+from dashgen.simulator.simulate import simulate
 
 RECORDINGS = Path(__file__).parent / "recordings"
 TOLD = {"companions": {"throughput": {"metric": "megatron_training_throughput_tflops", "unit": "tflops"}}}

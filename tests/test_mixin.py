@@ -39,13 +39,13 @@ CASES: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
     "thresholds": (
         {},
         """{ alerts+: {
-          NcclJobDegraded+: { low+: { threshold: 0.123, blind: 0.75 }, medium+: { threshold: 0.1 } },
+          NcclJobDegraded+: { low+: { threshold: 0.123, depth_without_throughput: 0.75 }, medium+: { threshold: 0.1 } },
           NcclJobStalled+: { low+: { threshold: 1e-05 + 11 } },
         } }""",
         {
             "alerts": {
                 "NcclJobDegraded": {
-                    "low": {"threshold": 0.123, "extra": {"blind": 0.75}},
+                    "low": {"threshold": 0.123, "extra": {"depth_without_throughput": 0.75}},
                     "medium": {"threshold": 0.1},
                 },
                 "NcclJobStalled": {"low": {"threshold": 11.00001}},
@@ -80,7 +80,7 @@ CASES: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
     "everything": (
         {"dump_interval": "60s", "alert_labels": {"team": "hpc"}},
         """{ selector: 'a="b"', jobLabel: 'j', nodeLabel: 'n', clusterLabel: 'c', sensitivity: 'high',
-             alerts+: { NcclJobQuiet+: { high+: { threshold: 7.5 } }, NcclGpuLate+: { high+: { page: 0.03 } } },
+             alerts+: { NcclJobQuiet+: { high+: { threshold: 7.5 } }, NcclGpuLate+: { high+: { paged_loss: 0.03 } } },
              uidPrefix: 'p-' }""",
         {
             "dump_interval": "60s",
@@ -90,7 +90,7 @@ CASES: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
             "sensitivity": "high",
             "alerts": {
                 "NcclJobQuiet": {"high": {"threshold": 7.5}},
-                "NcclGpuLate": {"high": {"extra": {"page": 0.03}}},
+                "NcclGpuLate": {"high": {"extra": {"paged_loss": 0.03}}},
             },
             "grafana": {"uid_prefix": "p-"},
         },
@@ -136,6 +136,13 @@ def test_severity_duration_and_hysteresis_are_config_too_and_an_alert_can_be_tak
     assert rules["NcclJobDegraded"]["labels"]["severity"] == "warning"
     assert rules["NcclJobDegraded"]["for"] == "9m" and "keep_firing_for" not in rules["NcclJobDegraded"]
     assert "NcclJobStalled" not in rules
+
+
+@pytest.mark.parametrize("key", ["blind", "treshold"])
+def test_a_key_that_an_alert_does_not_have_is_an_error_that_names_those_it_has(key: str) -> None:
+    change = f"{{ alerts+: {{ NcclJobDegraded+: {{ medium+: {{ {key}: 0.2 }} }} }} }}"
+    with pytest.raises(RuntimeError, match=rf"NcclJobDegraded\.medium: no such key {key}; .* depth_without_throughput"):
+        evaluate(render("mixin", config.Site()), EVERYTHING % change)
 
 
 # What kube-prometheus makes of a mixin (its lib/mixin.libsonnet), in short.
@@ -188,7 +195,7 @@ def test_the_mixin_of_the_target_page_works_and_a_single_tier_is_the_default_of_
 
 def test_no_mark_is_left_in_the_mixin() -> None:
     for path, text in render("mixin", config.Site()).items():
-        assert "zz0" not in text and "7100000000" not in text, path
+        assert "zz0" not in text and "zz1" not in text, path
 
 
 def test_every_tier_is_in_one_mixin() -> None:

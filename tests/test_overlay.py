@@ -136,7 +136,7 @@ def test_every_helper_does_what_it_says(tmp_path: Path) -> None:
         my=f"local changed = '{changed}', removed = '{removed}';"
         """
 local d = import 'dashgen.libsonnet';
-d.threshold('NcclJobDegraded', 'low', 0.7, key='blind')
+d.threshold('NcclJobDegraded', 'low', 0.7, key='depth_without_throughput')
 + d.removeAlert('NcclJobQuiet')
 + d.changeRule(changed, { expr: 'vector(1)' })
 + d.removeRule(removed)

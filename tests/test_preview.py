@@ -90,8 +90,8 @@ def bundle(*panels: Mapping[str, object], **more: object) -> Bundle:
     alert = AlertRule(
         alert="NcclBandwidthLow",
         expr="job:nccl_busbw:max < 60",
-        hold="1m",
-        keep="",
+        for_="1m",
+        keep_firing_for="",
         labels={"severity": "warning", "signal": "degradation"},
         annotations={"summary": "slow"},
     )

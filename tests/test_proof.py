@@ -44,8 +44,8 @@ def alert(tier: Sensitivity, threshold: float, hold: str) -> tuple[RuleGroup, ..
     rule = AlertRule(
         alert="NcclBandwidthLow",
         expr=f"job:nccl_busbw:max < {threshold}",
-        hold=hold,
-        keep="",
+        for_=hold,
+        keep_firing_for="",
         labels={"severity": "warning", "signal": "degradation", "sensitivity": tier.value},
         annotations={"summary": "slow"},
     )

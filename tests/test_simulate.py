@@ -18,9 +18,9 @@ from dashgen.errors import UserError
 from dashgen.recordings.format import SAMPLES, STORY, Recording, Series, read_samples, read_story
 from dashgen.recordings.inspector import message_size_range
 from dashgen.simulator.dumps import run_job
-from dashgen.simulator.physics import PRESETS, bus_bytes
-from dashgen.simulator.scenario import Scenario
-from dashgen.simulator.simulate import load_scenario, make_recording, scenario_names, scenario_path, simulate
+from dashgen.simulator.plans import PRESETS, bus_bytes
+from dashgen.simulator.scenario import Scenario, load_scenario, scenario_names, scenario_path
+from dashgen.simulator.simulate import make_recording, simulate
 
 RECORDINGS = Path(__file__).parent / "recordings"
 BANDWIDTH, TIME = "nccl_bus_bandwidth_gbs", "nccl_collective_exec_time_microseconds"

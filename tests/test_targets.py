@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -58,7 +59,18 @@ def run(*command: str) -> str:
 @pytest.mark.parametrize("target", RULE_FILES)
 def test_the_rule_groups_of_every_target_are_those_of_files(target: str, name: str) -> None:
     whole = site(name, vmalert={"keep_firing_for": True})
-    assert prometheus_groups(target, whole) == expected_rules(whole)
+    assert prometheus_groups(target, whole) == expected_rules(whole, target)
+
+
+def test_only_engines_that_store_results_after_the_evaluation_look_back_a_dump_further() -> None:
+    window = {name: f"job:nccl_progress:timestamp[{span}]" for name, span in (("in order", "1m29s"), ("late", "1m59s"))}
+    whole = site("defaults")
+    for target in (*RULE_FILES, *MANAGED, "files"):
+        text = "".join(render(target, whole).values())
+        late = target in ("vmrule", "vmalert", "thanos", *MANAGED)
+        assert (window["late"] in text, window["in order"] in text) == (late, not late), target
+    assert window["late"] in run(sys.executable, "-m", "dashgen", "rules", "--format", "vmalert")
+    assert window["late"] in render("files", whole.model_copy(update={"late_results": True}))["rules/recording.yaml"]
 
 
 def without_lookups(text: str) -> str:
@@ -69,7 +81,7 @@ def without_lookups(text: str) -> str:
 @pytest.mark.parametrize("name", SITES)
 @pytest.mark.parametrize("target", MANAGED)
 def test_the_rules_that_grafana_evaluates_are_those_of_files(target: str, name: str) -> None:
-    expected = expected_rules(site(name))
+    expected = expected_rules(site(name), target)
     for group in expected.values():
         # Grafana evaluates in steps of ten seconds.
         group["interval"] = f"{-(-durations.seconds(group['interval']) // 10) * 10:.0f}s"
@@ -138,7 +150,7 @@ def test_vmalert_loads_the_vmalert_target_and_the_rules_inside_vmrule(name: str,
 
 
 def test_a_rule_of_vmalert_differs_from_prometheus_only_in_what_old_versions_refuse() -> None:
-    expected = expected_rules(site("defaults"))
+    expected = expected_rules(site("defaults"), "vmalert")
     for group in expected.values():
         for rule in group["rules"]:
             rule.pop("keep_firing_for", None)
@@ -474,7 +486,7 @@ def test_grafana_is_not_asked_more_often_than_it_can() -> None:
 
 
 def test_a_rule_that_grafana_cannot_express_is_an_error_and_not_a_file() -> None:
-    rule = AlertRule(alert="X" * 200, expr="1", hold="", keep="", labels={}, annotations={})
+    rule = AlertRule(alert="X" * 200, expr="1", for_="", keep_firing_for="", labels={}, annotations={})
     empty = Bundle(dashboards={}, recording=(), alerts={}, runbooks={}, alertmanager={})
     pack = Pack("nccl", (RuleGroup(name="g", interval="30s", rules=(rule,)),))
     with pytest.raises(UserError, match="title has 1 to 190"):
@@ -516,7 +528,7 @@ def test_the_compose_example_mounts_what_a_build_writes_and_prometheus_takes_its
     (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(prometheus))
     assert "2 rule files found" in run(tool("promtool"), "check", "config", str(tmp_path / "prometheus.yml"))
     source = yaml.safe_load(stack["configs"]["datasources"]["content"])["datasources"][0]
-    assert source["uid"] == site("defaults").targets.grafana_alerting.datasource_uid
+    assert source["uid"] == grafana_rules.GrafanaAlertingKeys().datasource_uid
 
 
 @pytest.mark.parametrize("name", ["github-actions.yaml", "gitlab-ci.yaml", "../../.pre-commit-hooks.yaml"])
@@ -540,7 +552,7 @@ def test_the_commands_of_the_target_page_run_and_its_table_names_every_target(tm
     from command import dashgen as command
 
     page = (DOCS / "targets.md").read_text()
-    assert set(re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE)) == set(TARGETS)
+    assert set(re.findall(r"^\| \[`([\w-]+)`\]\(#[\w-]+\) \|", page, re.MULTILINE)) == set(TARGETS)
     for line in re.findall(r"^dashgen (.*?)(?: +#.*)?$", page, re.MULTILINE):
         done = command(*line.split(), cwd=tmp_path)
         assert done.returncode == 0, done.stderr

@@ -17,8 +17,9 @@ from dashgen.config import site as config
 from dashgen.engine.prometheus import Firing
 from dashgen.recordings.format import Fault, Recording
 from dashgen.simulator.scenario import Scenario
-from dashgen.validation.judge import Alarm, Incident, Result, judge
+from dashgen.validation.judge import Alarm, Incident
 from dashgen.validation.measures import CRITERIA, by_kind, measures, view, worse
+from dashgen.validation.trials import Result, judge
 from dashgen.worlds.draw import SCHEDULE, Trial, draw, family, seeds
 from dashgen.worlds.families import FAMILIES
 
@@ -313,7 +314,15 @@ def test_the_sweep_moves_numbers_that_the_rules_have() -> None:
     sweep = BENCHMARK.with_name("sweep.py")
     done = subprocess.run([sys.executable, str(sweep), "--list"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    for number in ("[2h]", "[1d]", "<pause>", "<6 dumps>", "alerts: blind", "alerts: page", "NcclJobDegraded: hold"):
+    for number in (
+        "[2h]",
+        "[1d]",
+        "<pause>",
+        "<6 dumps>",
+        "alerts: depth_without_throughput",
+        "alerts: paged_loss",
+        "NcclJobDegraded: keep_firing",
+    ):
         assert number in done.stdout, number
     assert len(done.stdout.splitlines()) > 50
 

@@ -44,10 +44,10 @@ def _group(where: str, group: RuleGroup, seen: set[str]) -> Iterator[str]:
 
 
 def _alert(place: str, rule: AlertRule) -> Iterator[str]:
-    if rule.hold:
-        yield from _said(f"{place}: for", durations.checked, rule.hold)
-    if rule.keep:
-        yield from _said(f"{place}: keep_firing_for", durations.checked, rule.keep)
+    if rule.for_:
+        yield from _said(f"{place}: for", durations.checked, rule.for_)
+    if rule.keep_firing_for:
+        yield from _said(f"{place}: keep_firing_for", durations.checked, rule.keep_firing_for)
     for kind, texts in (("label", rule.labels), ("annotation", rule.annotations)):
         for key, text in texts.items():
             yield from (f"{place}: {kind} {line(key, 60)}: {problem}" for problem in _template(text))

@@ -3,16 +3,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from dashgen import catalogue, durations, promql
 from dashgen.build.board_views import dashboards
-from dashgen.build.placeholders import fill, number
-from dashgen.build.recording_rules import evaluated_every, signal_expr
+from dashgen.build.placeholders import evaluated_every, fill, number
+from dashgen.build.recording_rules import signal_expr
 from dashgen.config.alerts import AlertOverride
 from dashgen.config.site import Site
-from dashgen.model import Alert, AlertRule, Dashboard, RuleGroup, Sensitivity
+from dashgen.model import Alert, AlertRule, Dashboard, RuleGroup, Sensitivity, Tier
+
+Thresholds = Callable[[Tier], Mapping[str, str]]
+"""What stands for the thresholds of a tier in an expression, by placeholder name."""
+
+
+def numbers(tier: Tier) -> dict[str, str]:
+    """The thresholds as PromQL writes them."""
+    return {"threshold": number(tier.threshold), **{name: number(value) for name, value in tier.extra.items()}}
 
 
 def alert_links(site: Site) -> dict[str, dict[str, str]]:
@@ -45,7 +53,11 @@ def _drawn(signal: str, view: Dashboard, site: Site) -> str:
 
 
 def alert_rule(
-    alert: Alert, sensitivity: Sensitivity, site: Site, links: Mapping[str, str] = MappingProxyType({})
+    alert: Alert,
+    sensitivity: Sensitivity,
+    site: Site,
+    links: Mapping[str, str] = MappingProxyType({}),
+    thresholds: Thresholds = numbers,
 ) -> AlertRule | None:
     """One alert of one pack, or None where it is not part of it; ``links`` are further annotations."""
     asked = site.alert(alert).tiers.get(sensitivity)
@@ -53,7 +65,6 @@ def alert_rule(
         return None
     if not signal_expr(catalogue.SIGNAL_BY_NAME[alert.signal], site):
         return None
-    thresholds = {"threshold": number(asked.threshold)} | {key: number(value) for key, value in asked.extra.items()}
     annotations = {
         "summary": fill(alert.summary, site),
         "description": fill(alert.description.replace("\\\n", ""), site),
@@ -62,9 +73,9 @@ def alert_rule(
     }
     return AlertRule(
         alert=alert.name,
-        expr=fill(alert.expr, site, thresholds),
-        hold=durations.text(asked.dumps * site.dump_interval) if asked.dumps else "",
-        keep=durations.text(asked.hold * site.dump_interval) if asked.hold else "",
+        expr=fill(alert.expr, site, thresholds(asked)),
+        for_=durations.text(asked.dumps * site.dump_interval) if asked.dumps else "",
+        keep_firing_for=durations.text(asked.keep_firing * site.dump_interval) if asked.keep_firing else "",
         labels={
             "signal": alert.kind,
             "severity": asked.severity.value,
@@ -77,12 +88,12 @@ def alert_rule(
     )
 
 
-def alerts(site: Site, sensitivity: Sensitivity) -> tuple[RuleGroup, ...]:
+def alerts(site: Site, sensitivity: Sensitivity, thresholds: Thresholds = numbers) -> tuple[RuleGroup, ...]:
     """The alert pack of one tier, one group a kind of signal."""
     groups: dict[str, list[AlertRule]] = {}
     links = alert_links(site)
     for alert in catalogue.ALERTS:
-        rule = alert_rule(alert, sensitivity, site, links.get(alert.name, {}))
+        rule = alert_rule(alert, sensitivity, site, links.get(alert.name, {}), thresholds)
         if rule is not None:
             groups.setdefault(f"nccl-alerts-{alert.kind}", []).append(rule)
     # Alerts look verdicts up, which costs nothing; twice a dump they lose less time between two groups.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dashgen import catalogue, durations, promql
 from dashgen.build import accepted
-from dashgen.build.alert_rules import alerts, symbolic
+from dashgen.build.alert_rules import Thresholds, alerts, numbers
 from dashgen.build.board_views import dashboards
 from dashgen.build.placeholders import fill, throughput
 from dashgen.build.recording_rules import recording
@@ -36,8 +36,10 @@ def bundle(site: Site, sensitivities: Iterable[Sensitivity] = tuple(Sensitivity)
     return made
 
 
-def plain(site: Site, sensitivities: Iterable[Sensitivity] = tuple(Sensitivity)) -> Bundle:
-    """Everything that the site gets without its overlays."""
+def plain(
+    site: Site, sensitivities: Iterable[Sensitivity] = tuple(Sensitivity), thresholds: Thresholds = numbers
+) -> Bundle:
+    """Everything that the site gets without its overlays; ``thresholds`` stand for those of the alerts."""
     from dashgen.grafana import dashboard as grafana
 
     views = dashboards(site)
@@ -51,7 +53,7 @@ def plain(site: Site, sensitivities: Iterable[Sensitivity] = tuple(Sensitivity))
         min_interval=durations.text(site.dump_interval),
         span_nulls_ms=int(3 * site.dump_interval * 1000),
     )
-    packs = {sensitivity: alerts(site, sensitivity) for sensitivity in sensitivities}
+    packs = {sensitivity: alerts(site, sensitivity, thresholds) for sensitivity in sensitivities}
     shipped = {
         rule.alert
         for groups in packs.values()
@@ -63,11 +65,7 @@ def plain(site: Site, sensitivities: Iterable[Sensitivity] = tuple(Sensitivity))
         dashboards={view.slug: grafana.dashboard(view, style, views) for view in views},
         recording=recording(site),
         alerts=packs,
-        runbooks={
-            alert.name: runbook(site.alert(alert), symbolic(alert, site), site.dump_interval)
-            for alert in catalogue.ALERTS
-            if alert.name in shipped
-        },
+        runbooks={alert.name: runbook(site.alert(alert), site) for alert in catalogue.ALERTS if alert.name in shipped},
         alertmanager=alertmanager(site),
         folder=site.grafana.folder,
     )

@@ -42,6 +42,16 @@ def number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(value)
 
 
+def evaluated_every(site: Site) -> float:
+    """Seconds between two evaluations: a dump, but Prometheus looks back for five minutes, so two minutes at most."""
+    return min(site.dump_interval, 120.0)
+
+
+def lag(site: Site) -> float:
+    """Seconds between a result and the first evaluation whose rules see it."""
+    return evaluated_every(site) if site.late_results else 0.0
+
+
 def words(site: Site) -> dict[str, str]:
     """What each placeholder stands for at this site."""
     labels, companions = site.labels, site.companions
@@ -64,6 +74,8 @@ def words(site: Site) -> dict[str, str]:
         "target": f"{labels.cluster}, {labels.instance}" if labels.cluster else labels.instance,
         "host": f"{labels.cluster}, {labels.node}" if labels.cluster else labels.node,
         "seen": _SEEN.format(span=durations.text(3 * site.dump_interval)),
+        # The moment of the newest result that a rule can see.
+        "now": f"(time() - {number(lag(site))})" if site.late_results else "time()",
         "pause": number(min(PAUSE, 8 * dump)),
         "peer": PEER,
         "clean": CLEAN,
@@ -113,10 +125,10 @@ def throughput(site: Site) -> str:
 
 
 def _spans(template: str, site: Site) -> str:
-    """``<4 dumps>`` as a duration."""
+    """``<4 dumps>`` as a duration; ``<4 dumps - 1s>`` is a window over recorded series that holds four results."""
 
     def span(match: re.Match[str]) -> str:
-        seconds = int(match[1]) * site.dump_interval
+        seconds = int(match[1]) * site.dump_interval + (lag(site) if match[2] else 0.0)
         # A window one second short of N dumps holds exactly N evaluations whether its left end counts
         # (Prometheus 2) or not (Prometheus 3).
         return durations.text(seconds - min(1.0, site.dump_interval / 10) if match[2] else seconds)

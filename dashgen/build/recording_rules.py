@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dashgen import catalogue, durations
-from dashgen.build.placeholders import fill
+from dashgen.build.placeholders import evaluated_every, fill
 from dashgen.config.site import Site
 from dashgen.model import RecordingRule, RuleGroup, Signal
 
@@ -29,11 +29,6 @@ def signals(site: Site) -> dict[str, str]:
     """Every signal that the site can have, with its PromQL, in the order of evaluation."""
     found = {signal.name: signal_expr(signal, site) for signal in catalogue.SIGNALS}
     return {name: expr for name, expr in found.items() if expr}
-
-
-def evaluated_every(site: Site) -> float:
-    """Seconds between two evaluations: a dump, but Prometheus looks back for five minutes, so two minutes at most."""
-    return min(site.dump_interval, 120.0)
 
 
 def recording(site: Site) -> tuple[RuleGroup, ...]:

@@ -3,48 +3,39 @@
 
 from __future__ import annotations
 
-from dashgen import durations
+from collections.abc import Iterator
+
+from dashgen import catalogue, durations
 from dashgen.config.site import Site
+from dashgen.model import Scope
 
 
 def alertmanager(site: Site) -> dict[str, object]:
     """Inhibition and routing that make one incident one page, for the site's own alertmanager.yml."""
     labels = site.labels
     same_job = [*([labels.cluster] if labels.cluster else []), labels.job]
-    fine = "NcclTransportDegraded|NcclNvlinkDegraded|NcclGpuLate|NcclNodeLate"
     return {
         "route": {
             "receiver": "nobody",
             "routes": [_route(site, same_job)],
         },
-        "inhibit_rules": [
-            # A job that stands still is not slow: the stall is the page.
-            {
-                "source_matchers": ['alertname="NcclJobStalled"'],
-                "target_matchers": [f'alertname=~"NcclJobDegraded|NcclJobQuiet|{fine}"'],
-                "equal": same_job,
-            },
-            # The page about the job speaks for the finer alerts that say why.
-            {
-                "source_matchers": ['alertname="NcclJobDegraded"'],
-                "target_matchers": [f'alertname=~"{fine}"'],
-                "equal": same_job,
-            },
-            # A node whose links are slow arrives late as well; the links are the cause.
-            {
-                "source_matchers": ['alertname="NcclNvlinkDegraded"'],
-                "target_matchers": ['alertname=~"NcclGpuLate|NcclNodeLate"'],
-                "equal": [*same_job, labels.node],
-            },
-            # A port that is under suspicion speaks for its counters.
-            {
-                "source_matchers": ['alertname="NcclFabricSuspect"'],
-                "target_matchers": ['alertname=~"NcclFabric.+|NcclTcpRetransmits"', 'alertname!="NcclFabricSuspect"'],
-                "equal": [*same_job, labels.node],
-            },
-        ],
+        "inhibit_rules": list(_inhibition(same_job, labels.node)),
         "receivers": [{"name": "nobody"}, {"name": "pager"}, {"name": "tickets"}],
     }
+
+
+def _inhibition(same_job: list[str], node: str) -> Iterator[dict[str, object]]:
+    """A rule for each alert that speaks for others, and for the labels in which they must be equal."""
+    spoken_for: dict[tuple[str, Scope], list[str]] = {}
+    for alert in catalogue.ALERTS:
+        for coarse, scope in alert.explained_by.items():
+            spoken_for.setdefault((coarse, scope), []).append(alert.name)
+    for (coarse, scope), names in spoken_for.items():
+        yield {
+            "source_matchers": [f'alertname="{coarse}"'],
+            "target_matchers": [f'alertname=~"{"|".join(names)}"'],
+            "equal": [*same_job, *([node] if scope == "node" else [])],
+        }
 
 
 def _route(site: Site, same_job: list[str]) -> dict[str, object]:

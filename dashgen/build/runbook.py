@@ -7,18 +7,22 @@ from collections.abc import Iterable
 
 from dashgen import catalogue
 from dashgen.build import spoken
+from dashgen.build.alert_rules import symbolic
+from dashgen.build.placeholders import fill
 from dashgen.catalogue.runbooks import TOOLS
+from dashgen.config.site import Site
 from dashgen.model import Alert, Sensitivity
 
 
-def runbook(alert: Alert, expr: str, dump_interval: float) -> str:
-    """The runbook of an alert; ``expr`` is its PromQL at this site, ``dump_interval`` the site's, in seconds."""
+def runbook(alert: Alert, site: Site) -> str:
+    """The runbook of an alert as the site has it, in the site's names."""
     signal = catalogue.SIGNAL_BY_NAME[alert.signal]
+    expr = symbolic(alert, site)
     parts = [
         f"# {alert.name}",
         alert.runbook.meaning,
         f"**The question:** {signal.question} Healthy: {signal.healthy}.",
-        _section("Look first", alert.runbook.look_first, numbered=True),
+        _section("Look first", (fill(step, site) for step in alert.runbook.look_first), numbered=True),
         _section("Tell the causes apart", alert.runbook.tell_apart),
         _section("Act", alert.runbook.act),
     ]
@@ -26,7 +30,7 @@ def runbook(alert: Alert, expr: str, dump_interval: float) -> str:
     parts.append(_section("The field's own tools, in the order in which they pay", tools, numbered=True))
     parts += [
         "## When it fires",
-        tiers(alert, dump_interval),
+        tiers(alert, site.dump_interval),
         f"Why these values: {alert.sources}",
         f"```promql\n{expr}\n```",
         "## Silence it",

@@ -10,7 +10,7 @@ from dashgen.model import Alert, Severity, Tier
 ASKS = {Severity.CRITICAL: "page", Severity.WARNING: "ticket", Severity.INFO: "note"}
 """What each severity is called where people read it."""
 
-_VALUE = re.compile(r"<([a-z]+)( %| dumps)?>")
+_VALUE = re.compile(r"<([a-z_]+)( %| dumps)?>")
 
 
 def span(dumps: float, dump_interval: float) -> str:

@@ -64,3 +64,6 @@ ALERT_BY_NAME = {alert.name: alert for alert in ALERTS}
 
 if len(SIGNAL_BY_NAME) != len(SIGNALS) or len(ALERT_BY_NAME) != len(ALERTS):
     raise ValueError("two signals or two alerts share a name")
+for _alert in ALERTS:
+    if unknown := _alert.explained_by.keys() - ALERT_BY_NAME.keys():
+        raise ValueError(f"{_alert.name}: is explained by {', '.join(sorted(unknown))}, which there is not")

@@ -16,6 +16,7 @@ from dashgen.guard.text import counted, line, listed
 from dashgen.model import Sensitivity
 
 if TYPE_CHECKING:
+    from dashgen.model import Bundle
     from dashgen.output.writer import Change
 
 
@@ -69,10 +70,13 @@ def build(
         if name not in TARGETS:
             raise UserError(f"--target {line(name, 60)}: no such target; there are {listed(TARGETS, name)}")
     site = site_of(config)
-    bundle = building.bundle(site, [sensitivity] if sensitivity else list(Sensitivity))
+    bundles: dict[bool, Bundle] = {}
     files: dict[str, str] = {}
     for name in names:
-        files |= TARGETS[name].render(bundle, site)
+        own = TARGETS[name].site(site)
+        if own.late_results not in bundles:
+            bundles[own.late_results] = building.bundle(own, [sensitivity] if sensitivity else list(Sensitivity))
+        files |= TARGETS[name].render(bundles[own.late_results], own)
     owned = tuple(folder for name in names for folder in TARGETS[name].owned)
     found = writer.changes(output, files, owned) if check or diff else writer.write(output, files, owned)
     # The manifest says in checksums what the files say in words: it is worth a line only when nothing else is.
@@ -115,11 +119,11 @@ def rules(
 ) -> None:
     """Print one rule pack: the recording rules and the alerts of one tier."""
     from dashgen import build as building
-    from dashgen.targets import FORMATS, Pack
+    from dashgen.targets import FORMATS, TARGETS, Pack
 
     if format not in FORMATS:
         raise UserError(f"--format {line(format, 60)}: no such form; there are {listed(FORMATS, format)}")
-    site = site_of(config)
+    site = TARGETS[format].site(site_of(config))
     bundle = building.bundle(site, [sensitivity])
     groups = () if only is Only.ALERTS else bundle.recording
     if only is not Only.RECORDING:

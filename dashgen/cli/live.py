@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dashgen import durations
 from dashgen.cli.terminal import (
     Config,
     OutFile,
@@ -45,8 +45,6 @@ Start = Annotated[datetime | None, typer.Option("--start", help="begin, UTC unle
 End = Annotated[datetime | None, typer.Option("--end", help="end, UTC unless it says otherwise; by default now")]
 Since = Annotated[str | None, typer.Option("--since", help="instead of --start: how long before the end, such as 2h")]
 
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-
 
 def span(start: datetime | None, end: datetime | None, since: str | None) -> tuple[datetime, datetime]:
     """Begin and end of what is asked about. Raises UserError unless exactly one option says when it begins."""
@@ -55,13 +53,13 @@ def span(start: datetime | None, end: datetime | None, since: str | None) -> tup
     until = utc(end) if end else datetime.now(UTC)
     if start is not None:
         return utc(start), until
-    match = re.fullmatch(r"(\d{1,6})([smhd])", since or "")
-    if match is None or not int(match[1]):
-        raise UserError(f"--since {since}: not a duration; write it as 90s, 30m, 2h or 7d")
     try:
-        return until - timedelta(**{_UNITS[match[2]]: int(match[1])}), until
-    except OverflowError as error:
-        raise UserError(f"--since {since}: begins before there were clocks; record a shorter time") from error
+        asked = durations.seconds(since or "")
+    except ValueError as error:
+        raise UserError(f"--since: {error}; write it as 90s, 30m, 2h or 7d") from error
+    if not asked:
+        raise UserError(f"--since {since}: no time at all; write it as 90s, 30m, 2h or 7d")
+    return until - timedelta(seconds=asked), until
 
 
 def record(

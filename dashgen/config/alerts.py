@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from dashgen.config.sections import Section
 from dashgen.config.values import (
@@ -21,17 +21,38 @@ MOST_DUMPS = 100_000
 """Dumps that an alert may wait; two months at the longest interval. Prometheus' durations end at 292 years."""
 
 
+RENAMED = {"hold": "keep_firing"}
+"""Keys of a tier that have had other names."""
+
+RENAMED_THRESHOLDS = {
+    "blind": "depth_without_throughput",
+    "page": "paged_loss",
+    "integrity": "integrity_errors",
+    "rnr": "rnr_retries",
+    "symbols": "symbol_errors",
+    "receive": "receive_errors",
+}
+"""Further thresholds that have had other names."""
+
+
 class TierOverride(Section):
     """Values of one alert in one tier; what is left out stays as dashgen ships it."""
 
     threshold: Number | None = None
     dumps: int | None = Field(None, ge=0, le=MOST_DUMPS, description="duration, counted in dumps")
-    hold: int | None = Field(
+    keep_firing: int | None = Field(
         None, ge=0, le=MOST_DUMPS, description="hysteresis after the last bad dump, counted in dumps"
     )
     severity: Severity | None = None
     extra: dict[str, Number] = Field(default_factory=dict, description="further thresholds of this alert, by name")
     enabled: bool = True
+
+    @model_validator(mode="before")
+    @classmethod
+    def _renamed(cls, data: object) -> object:
+        for old in RENAMED.keys() & data.keys() if isinstance(data, dict) else ():
+            raise ValueError(f"{old}: is called {RENAMED[old]} now")
+        return data
 
 
 class AlertOverride(Section):
@@ -76,6 +97,8 @@ def _tier(where: str, alert: Alert, sensitivity: Sensitivity, override: AlertOve
         return None
     for name in change.extra:
         if name not in shipped.extra:
+            if (now := RENAMED_THRESHOLDS.get(name)) in shipped.extra:
+                raise ValueError(f"{where}.extra.{name}: is called {now} now")
             known = listed(shipped.extra) or "none"
             raise ValueError(f"{where}.extra.{line(name, 60)}: no such threshold; this alert has: {known}")
     given = {key: value for key, value in change.model_dump(exclude={"enabled", "extra"}).items() if value is not None}

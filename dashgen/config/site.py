@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, SerializeAsAny, model_validator
 
 from dashgen import durations
 from dashgen.catalogue.metrics import BY_KEY
@@ -87,6 +87,10 @@ class Site(Section):
     dump_interval: durations.Seconds = Field(
         30.0, ge=1, le=600, description="Inspector's dump interval; all times follow it"
     )
+    late_results: bool = Field(
+        False,
+        description="for engines that show results an evaluation later, as vmalert; their targets set it themselves",
+    )
     companions: Companions = Companions()
     acceptance: dict[Collective, dict[Transport, dict[SizeClass, Bandwidth]]] = Field(
         default_factory=dict,
@@ -108,7 +112,7 @@ class Site(Section):
         pattern=r"^\S*\{alert\}\S*$",
         description="where runbooks are published; {alert} becomes the alert's name",
     )
-    targets: Targets = Targets()
+    targets: SerializeAsAny[Targets] = Targets()
     overlays: tuple[str, ...] = Field(
         (),
         max_length=MOST_OVERLAYS,

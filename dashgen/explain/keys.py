@@ -13,6 +13,7 @@ from pydantic_core import PydanticUndefined
 
 from dashgen.config.alerts import AlertOverride, TierOverride
 from dashgen.config.site import Site
+from dashgen.config.targets import Targets, complete
 from dashgen.explain.pages import table
 from dashgen.explain.words import scalar
 
@@ -71,7 +72,7 @@ def _rows(prefix: str, model: type[BaseModel]) -> Iterator[tuple[str, str, str]]
 
 
 def _section(field: FieldInfo) -> type[BaseModel] | None:
-    kind = field.annotation
+    kind = complete() if field.annotation is Targets else field.annotation
     return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
 
 

@@ -67,15 +67,17 @@ def alerts(site: Site) -> str:
 def _alert(alert: Alert, site: Site) -> str:
     shipped = not alert.companion or alert.companion in site.sources()
     page = f"[Runbook](../../rules/runbooks/{alert.name}.md)." if shipped else f"Off by default: {_needs(alert)}."
-    return "\n\n".join(
-        [
-            f"### {alert.name}",
-            alert.runbook.meaning,
-            tiers(alert, site.dump_interval),
-            f"Why these values: {alert.sources}",
-            f"It reads {_signal_link(alert.signal)}. Its board is *{alert.dashboard}*. {page}",
-        ]
-    )
+    speakers = (f"[`{name}`](#{anchor(name)}) (same {scope})" for name, scope in alert.explained_by.items())
+    silent = f"Nobody is told of it while one of these fires: {', '.join(speakers)}." if alert.explained_by else ""
+    parts = [
+        f"### {alert.name}",
+        alert.runbook.meaning,
+        tiers(alert, site.dump_interval),
+        f"Why these values: {alert.sources}",
+        f"It reads {_signal_link(alert.signal)}. Its board is *{alert.dashboard}*. {page}",
+        silent,
+    ]
+    return "\n\n".join(part for part in parts if part)
 
 
 def _needs(each: Alert | Signal) -> str:

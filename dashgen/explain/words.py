@@ -11,11 +11,12 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from dashgen import catalogue
-from dashgen.build import fill, signal_expr, symbolic
+from dashgen.build import fill, signal_expr
 from dashgen.build.runbook import runbook
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config.companions import Companions
 from dashgen.config.site import Site
+from dashgen.config.targets import complete
 from dashgen.errors import UserError
 from dashgen.explain import tree as lineage
 from dashgen.explain.units import said
@@ -65,7 +66,7 @@ def _signal(signal: Signal, site: Site) -> str:
 
 
 def _alert(alert: Alert, site: Site) -> str:
-    page = runbook(alert, symbolic(alert, site), site.dump_interval)
+    page = runbook(alert, site)
     return "\n".join([page.rstrip(), *_below(alert.name, site, "## Made of", "    ")])
 
 
@@ -89,7 +90,7 @@ def _metric(metric: Metric, name: str) -> str:
 def example() -> str:
     """A dashgen.yaml that changes nothing: every key, its default and what it is for."""
     head = "# dashgen.yaml: how this site names things. Every key may be left out; the values below are the defaults."
-    return "\n".join([head, *_section(Site(), "")]) + "\n"
+    return "\n".join([head, *_section(Site(targets=complete()()), "")]) + "\n"
 
 
 def _section(section: BaseModel, indent: str) -> Iterator[str]:

@@ -63,9 +63,12 @@ local addAlert(group, rule, tiers=['low', 'medium', 'high'], interval='30s') = {
   threshold(name, tier, value, key='threshold'): {
     _config+:: {
       alerts+:
-        if std.objectHas(std.get(super.alerts, name, {}), tier)
-        then { [name]+: { [tier]+: { [key]: value } } }
-        else error name + ' is not in tier ' + tier,
+        local asked = std.get(std.get(super.alerts, name, {}), tier);
+        if asked == null
+        then error name + ' is not in tier ' + tier
+        else if !std.objectHas(asked, key)
+        then error name + ' has no threshold ' + key + '; it has ' + std.join(', ', std.objectFields(asked))
+        else { [name]+: { [tier]+: { [key]: value } } },
     },
   },
   changeAlert(name, change): withAlert(name, function(rule) [rule + change]),

@@ -14,8 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dashgen import catalogue
-
 # Data that jsonnet decides on.
 
 
@@ -62,7 +60,11 @@ def mark(name: str) -> str:
     return f"zz0{name}0zz"
 
 
-FIRST_NUMBER = 7_100_000_000_000
+def threshold_mark(name: str) -> str:
+    """The text that stands for a threshold of the tier that is chosen."""
+    return f"zz1{name}1zz"
+
+
 # A matcher, because the build parses the PromQL it makes.
 SELECTOR = f'{mark("selector")}="x"'
 
@@ -75,16 +77,10 @@ _MARKS = re.compile(
             rf"(?P<bare>{SELECTOR}(?:,\s*)?)",
             rf"{mark('runbook')}(?P<runbook>\w+?){mark('end')}",
             r"zz0(?P<word>[a-zA-Z]+)0zz",
-            rf"(?P<number>{FIRST_NUMBER // 1000}\d{{3}})",
+            r"zz1(?P<threshold>[a-z_]+)1zz",
         ]
     )
 )
-
-
-def numbers() -> list[str]:
-    """The names of thresholds; the place of a name is its number."""
-    extras = {name for alert in catalogue.ALERTS for tier in alert.tiers.values() for name in tier.extra}
-    return ["threshold", *sorted(extras)]
 
 
 # From data to jsonnet.
@@ -102,8 +98,8 @@ def _reference(match: re.Match[str]) -> str:
         return f"w.selector({text(before)}, {text(after)})"
     if match["runbook"]:
         return f"w.runbook({text(match['runbook'])})"
-    if match["number"]:
-        return f"w.number(t[{text(numbers()[int(match['number']) - FIRST_NUMBER])}])"
+    if match["threshold"]:
+        return f"w.number(t.{match['threshold']})"
     return f"w.{match['word']}"
 
 

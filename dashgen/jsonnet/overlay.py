@@ -166,11 +166,12 @@ def _alert(rule: Mapping[str, Any], place: str) -> AlertRule:
     name = _string(rule.get("alert"), f"{place}: alert")
     place = f"{place}: {line(name, 60)}"
     _known(rule, ("alert", "expr", "for", "keep_firing_for", "labels", "annotations"), place)
+    waits, stays = (_string(rule[key], f"{place}.{key}") if key in rule else "" for key in ("for", "keep_firing_for"))
     return AlertRule(
         alert=name,
         expr=_string(rule.get("expr"), f"{place}.expr"),
-        hold=_string(rule["for"], f"{place}.for") if "for" in rule else "",
-        keep=_string(rule["keep_firing_for"], f"{place}.keep_firing_for") if "keep_firing_for" in rule else "",
+        for_=waits,
+        keep_firing_for=stays,
         labels=_texts(rule.get("labels", {}), f"{place}.labels"),
         annotations=_texts(rule.get("annotations", {}), f"{place}.annotations"),
     )

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-from dashgen import promql
+from dashgen import durations, promql
 from dashgen.grafana.parsed import Board, PanelView, mapping, objects
 from dashgen.guard.text import counted
 from dashgen.lint import Hit
@@ -18,7 +18,6 @@ from dashgen.lint import Hit
 _SINGLE = frozenset({"stat", "gauge", "bargauge", "singlestat"})
 _WORDS = frozenset({"", "none", "string"})
 _OWN_COLUMN = re.compile(r"(__name__|Time|Value|Trend)\b.*")
-_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 _HEX = re.compile(r"#[0-9a-fA-F]{6}")
 
 WIDEST = 60
@@ -134,6 +133,8 @@ def _colours(panel: PanelView) -> Iterator[str]:
 
 
 def _seconds(duration: str) -> int:
-    match = _DURATION.fullmatch(duration)
-    hours, minutes, seconds = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
-    return hours * 3600 + minutes * 60 + seconds
+    """A panel's interval; none where it is a variable of the board, or nothing."""
+    try:
+        return int(durations.seconds(duration.removeprefix(">")))
+    except ValueError:
+        return 0

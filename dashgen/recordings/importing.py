@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dashgen.catalogue.metrics import upstream
 from dashgen.errors import UserError
 from dashgen.guard.text import counted, line
 from dashgen.output import staging
@@ -37,7 +38,7 @@ LONGEST_HOLD = 86400.0  # seconds that an unchanged file is held: one damaged ti
 JOB = "import"  # the `job` label of imported series
 EXPORTER_PORT = 9100  # node_exporter's default port, in the `instance` label
 TEXTFILE_DIRECTORY = "/var/lib/node_exporter/nccl_inspector"  # the directory that Inspector's README gives
-MTIME = "node_textfile_mtime_seconds"
+MTIME = upstream("mtime")
 
 
 class Damaged(Exception):

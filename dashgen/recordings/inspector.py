@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from dashgen.catalogue.metrics import BY_KEY
+from dashgen.catalogue.metrics import upstream
 
 Transport = Literal["nvlink", "network", "mixed"]
 
@@ -27,12 +27,12 @@ MAX_LABELS = 1023  # characters of one printed label set; a longer one ends the 
 FILE_PREFIX = "nccl_inspector_metrics_"  # followed by the GPU's UUID and .prom
 UNKNOWN = "unknown"  # what the plugin prints for a job id or a communicator name that nobody set
 
-BUS_BANDWIDTH = BY_KEY["busbw"].name
-EXEC_TIME = BY_KEY["exec"].name
-P2P_BUS_BANDWIDTH = BY_KEY["p2p_busbw"].name
-P2P_EXEC_TIME = BY_KEY["p2p_exec"].name
-COLLECTIVES_TOTAL = BY_KEY["collectives"].name
-DROPPED_TOTAL = BY_KEY["collectives_dropped"].name
+BUS_BANDWIDTH = upstream("busbw")
+EXEC_TIME = upstream("exec")
+P2P_BUS_BANDWIDTH = upstream("p2p_busbw")
+P2P_EXEC_TIME = upstream("p2p_exec")
+COLLECTIVES_TOTAL = upstream("collectives")
+DROPPED_TOTAL = upstream("collectives_dropped")
 
 COLLECTIVES = frozenset({"AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce", "AllGatherV"})
 P2P_OPERATIONS = frozenset({"Send", "Recv"})

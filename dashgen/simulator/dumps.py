@@ -15,9 +15,14 @@ from numpy.typing import NDArray
 
 from dashgen.errors import UserError
 from dashgen.recordings.inspector import message_size_range
-from dashgen.simulator.lifecycle import Pulse, during, live, paced, stream
-from dashgen.simulator.physics import Effect, Floats, Ints, Operation, Plan, sample_times
-from dashgen.simulator.scenario import DeadRank, Job, Scenario
+from dashgen.simulator.communicators import Floats, Ints
+from dashgen.simulator.drift import during, stream
+from dashgen.simulator.events import DeadRank
+from dashgen.simulator.jobs import Job
+from dashgen.simulator.lifecycle import Pulse, live, paced
+from dashgen.simulator.physics import Effect, sample_times
+from dashgen.simulator.plans import Operation, Plan
+from dashgen.simulator.scenario import Scenario
 
 Bools = NDArray[np.bool_]
 Key = tuple[tuple[str, str], ...]

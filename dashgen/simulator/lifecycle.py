@@ -7,24 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dashgen.errors import UserError
-from dashgen.simulator.physics import (
-    Drift,
-    Effect,
-    Floats,
-    Ints,
-    Plan,
-    base_plan,
-    changed_plan,
-    layout,
-    steady,
-    step_seconds,
-    strength,
-    unit_effect,
-)
-from dashgen.simulator.scenario import Algorithm, DeadRank, Evaluation, Event, Hang, Job, MessageSize, Pause, Scenario
+from dashgen.simulator.communicators import Floats, Ints
+from dashgen.simulator.drift import compute_draws, during, path_drift, stream
+from dashgen.simulator.events import Algorithm, DeadRank, Evaluation, Event, Hang, MessageSize, Pause
+from dashgen.simulator.jobs import Job
+from dashgen.simulator.physics import Drift, Effect, steady, step_seconds, strength, unit_effect
+from dashgen.simulator.plans import Plan, base_plan, changed_plan
+from dashgen.simulator.scenario import Scenario
 
 Span = tuple[float, float]
 
@@ -52,12 +43,6 @@ class Pulse:
     loss: dict[int, float] = field(default_factory=dict)
 
 
-def stream(seed: int, *purpose: int | str) -> np.random.Generator:
-    """Random numbers for one purpose, so that a change in one thing leaves all others as they were."""
-    words = [seed, *(int.from_bytes(str(word).encode()[:16], "little") for word in purpose)]
-    return np.random.default_rng(words)
-
-
 def _pauses(events: tuple[Event, ...], end: float, spinning: bool) -> Iterator[Span]:
     for event in events:
         if isinstance(event, Pause) and event.spins == spinning:
@@ -76,88 +61,57 @@ def _hangs(events: tuple[Event, ...], end: float) -> Iterator[Span]:
     yield from _pauses(events, end, spinning=True)
 
 
-def _compute_draws(job: Job, steps: int, gpus: int, rng: np.random.Generator) -> Floats:
-    """Each step's compute time of each GPU, relative to the plan's."""
-    late = rng.standard_exponential((steps, gpus)) * job.jitter
-    hiccup = (rng.random((steps, gpus)) < 1e-4) * rng.standard_exponential((steps, gpus)) * 0.15
-    draws = 1 + late + hiccup
-    if job.imbalance:
-        replicas = np.arange(gpus) // (job.tp * job.cp)
-        luck = rng.random((steps, int(replicas[-1]) + 1))[np.arange(steps) // job.dwell]
-        draws = draws * (1 + job.imbalance * luck[:, replicas])
-    return draws
+class _Plans:
+    """The plans that a job follows, one for each set of changes in force, in the order in which they are met."""
 
+    def __init__(self, scenario: Scenario, job: Job, draws: Floats, begin: float) -> None:
+        self._scenario, self._job, self._begin = scenario, job, begin
+        events = scenario.events_of(job)
+        self.slowing = [(place, event) for place, event in enumerate(scenario.events) if event in events]
+        self._base = base_plan(job)
+        self.strengths = _strengths(scenario, job, self._base, self.slowing, draws)
+        self._changes = [event for event in events if isinstance(event, Evaluation | MessageSize | Algorithm)]
+        self._met: dict[frozenset[int], tuple[int, Plan, tuple[Effect, ...]]] = {}
 
-SHARED = 0.7
-"""The part of the variance of paths' wander that all paths have in common: they share their spine switches."""
+    def at(self, moment: float) -> tuple[int, Plan, tuple[Effect, ...]]:
+        """The plan of a moment with its number, and what each event does to it."""
+        active = frozenset(place for place, event in enumerate(self._changes) if event.start <= moment < event.until)
+        if active not in self._met:
+            plan = self._base
+            for place in sorted(active):
+                plan = changed_plan(self._job, plan, self._changes[place])
+            effects = _effects(self._scenario, self._job, plan, self.slowing, self.strengths, self._begin)
+            self._met[active] = (len(self._met), plan, effects)
+        return self._met[active]
 
-
-def _wander(steps: int, columns: int, memory: float, rng: np.random.Generator) -> Floats:
-    """Levels of variance one that forget where they were in so many steps, (steps, columns), joined by lines."""
-    spacing = max(1.0, memory / 4)
-    knots = rng.standard_normal((int(steps / spacing) + 2, columns))
-    keep = float(np.exp(-spacing / memory))
-    for place in range(1, len(knots)):
-        knots[place] = keep * knots[place - 1] + np.sqrt(1 - keep**2) * knots[place]
-    before = np.arange(steps) / spacing
-    low = before.astype(np.int64)
-    part = (before - low)[:, None]
-    return np.asarray(knots[low] * (1 - part) + knots[low + 1] * part)
-
-
-def _drift(job: Job, steps: int, seed: int, number: int) -> Drift:
-    """How the paths of each group differ for ever, and how those across domains wander."""
-    if not (job.wander or job.uneven):
-        return {}
-    memory = max(1.0, job.wander_over / job.step)
-    common = _wander(steps, 1, memory, stream(seed, "wander", number))
-    drift = {}
-    for group, comm in layout(job).items():
-        rng = stream(seed, "wander", number, group)
-        level = np.broadcast_to(job.uneven * rng.standard_normal(len(comm.members)), (steps, len(comm.members)))
-        if comm.n_nodes > 1:
-            own = _wander(steps, len(comm.members), memory, rng)
-            level = level + job.wander * (np.sqrt(SHARED) * common + np.sqrt(1 - SHARED) * own)
-        drift[group] = np.exp(level)
-    return drift
-
-
-def during(drift: Drift, steps: slice | Ints | NDArray[np.bool_]) -> Drift:
-    """The wander of some steps."""
-    return {group: levels[steps] for group, levels in drift.items()}
+    def met(self) -> list[tuple[int, Plan, tuple[Effect, ...]]]:
+        """All plans so far, by number."""
+        return sorted(self._met.values(), key=lambda each: each[0])
 
 
 def live(scenario: Scenario, number: int, begin: float, end: float, seed: int) -> Pulse:
     """Walk through the steps of a job, and ask of each event what the job would have been without it."""
     job = scenario.jobs[number]
-    gpus = job.nodes * job.gpus_per_node
-    events = scenario.events_of(job)
-    base = base_plan(job)
     steps = int((end - begin) / (0.3 * job.step)) + 8
-    draws = _compute_draws(job, steps, gpus, stream(seed, "compute", number))
-    if job.compute_wander:
-        levels = _wander(steps, gpus, max(1.0, job.wander_over / job.step), stream(seed, "clocks", number))
-        draws = draws * np.exp(job.compute_wander * levels)
-    drift = _drift(job, steps, seed, number)
-    slowing = [(place, event) for place, event in enumerate(scenario.events) if event in events]
-    strengths = _strengths(scenario, job, base, slowing, draws)
-    changes = [event for event in events if isinstance(event, Evaluation | MessageSize | Algorithm)]
+    draws = compute_draws(job, steps, seed, number)
+    plans = _Plans(scenario, job, draws, begin)
+    pulse = _walk(scenario, job, (begin, end), plans, draws, path_drift(job, steps, seed, number))
+    losses = _losses(pulse, [place for place, _ in plans.strengths])
+    for place, event in plans.slowing:
+        under = (pulse.ends > event.start) & (pulse.ends < event.until)
+        if isinstance(event, Algorithm) and under.any():
+            losses[place] = 1 - usual_seconds(pulse) / float(pulse.seconds[under].mean())
+    return replace(pulse, loss=losses)
 
-    plans: dict[frozenset[int], tuple[int, Plan, tuple[Effect, ...]]] = {}
 
-    def plan_at(moment: float) -> tuple[int, Plan, tuple[Effect, ...]]:
-        active = frozenset(place for place, event in enumerate(changes) if event.start <= moment < event.until)
-        if active not in plans:
-            plan = base
-            for place in sorted(active):
-                plan = changed_plan(job, plan, changes[place])
-            plans[active] = (len(plans), plan, _effects(scenario, job, plan, slowing, strengths, begin))
-        return plans[active]
-
+def _walk(scenario: Scenario, job: Job, span: Span, plans: _Plans, draws: Floats, drift: Drift) -> Pulse:
+    """One step after the other, until the job ends or hangs for good."""
+    moment, end = span
+    events = scenario.events_of(job)
     pauses, hangs = tuple(_pauses(events, end, spinning=False)), tuple(_hangs(events, end))
-    moment, step = begin, 0
+    steps, step = len(draws), 0
     ends, seconds, chosen = np.zeros(steps), np.zeros(steps), np.zeros(steps, np.int64)
-    levels = np.zeros((steps, len(strengths) + bool(job.warm_up)))
+    levels = np.zeros((steps, len(plans.strengths) + bool(job.warm_up)))
     if job.start is not None:
         moment += min(4 * job.step, 30.0)  # the first step compiles kernels and opens connections
     while step < steps:
@@ -165,7 +119,7 @@ def live(scenario: Scenario, number: int, begin: float, end: float, seed: int) -
         if blocked:
             moment = max(blocked)
             continue
-        index, plan, effects = plan_at(moment)
+        index, plan, effects = plans.at(moment)
         levels[step] = [effect.level(moment) for effect in effects]
         now = slice(step, step + 1)
         compute, slow = paced(plan, effects, levels[now], draws[now], during(drift, now))
@@ -175,25 +129,19 @@ def live(scenario: Scenario, number: int, begin: float, end: float, seed: int) -
         moment += length
         ends[step], seconds[step], chosen[step] = moment, length, index
         step += 1
-    ordered = sorted(plans.values(), key=lambda each: each[0])
-    pulse = Pulse(
+    met = plans.met()
+    return Pulse(
         ends[:step],
         seconds[:step],
         chosen[:step],
         levels[:step],
-        tuple(plan for _, plan, _ in ordered),
-        tuple(effects for _, _, effects in ordered),
+        tuple(plan for _, plan, _ in met),
+        tuple(effects for _, _, effects in met),
         draws[:step],
         during(drift, slice(step)),
         pauses,
         hangs,
     )
-    losses = _losses(pulse, [place for place, _ in strengths])
-    for place, event in slowing:
-        under = (pulse.ends > event.start) & (pulse.ends < event.until)
-        if isinstance(event, Algorithm) and under.any():
-            losses[place] = 1 - usual_seconds(pulse) / float(pulse.seconds[under].mean())
-    return replace(pulse, loss=losses)
 
 
 def _strengths(

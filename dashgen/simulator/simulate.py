@@ -16,22 +16,10 @@ from dashgen.errors import UserError
 from dashgen.recordings.format import Fault, Recording, Series, selector
 from dashgen.recordings.importing import save
 from dashgen.simulator.dumps import Run, run_job
+from dashgen.simulator.events import DeadRank, Event, Hang, LateGpu, Network, Nic, Nvlink, SlowNode
 from dashgen.simulator.physics import unit_effect
-from dashgen.simulator.scenario import (
-    DeadRank,
-    Event,
-    Hang,
-    LateGpu,
-    Network,
-    Nic,
-    Nvlink,
-    Scenario,
-    SlowNode,
-    load_scenario,
-    scenario_names,
-    scenario_path,
-)
-from dashgen.simulator.scrape import scrape
+from dashgen.simulator.scenario import Scenario, load_scenario, scenario_names, scenario_path
+from dashgen.simulator.scrapes.scrape import scrape
 
 __all__ = ["load_scenario", "make_recording", "scenario_names", "scenario_path", "simulate"]
 

@@ -1,68 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The forms that a build takes, by name. Each module turns a Bundle into {path: text} and touches nothing."""
+"""The forms that a build takes, by name. Each module turns a Bundle into {path: text} and touches nothing.
+
+A module below this package that has a ``TARGET`` is a target: its keys, its commands and its documentation follow.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
+import pkgutil
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 
-from dashgen.config.site import Site
-from dashgen.model import Bundle
-from dashgen.targets import files, mixin
-from dashgen.targets.grafana import alerting as grafana_alerting
-from dashgen.targets.grafana import resources, terraform
-from dashgen.targets.kubernetes import configmap, grafana_operator, prometheusrule, vmrule
-from dashgen.targets.packs import Pack, packs
-from dashgen.targets.rulers import mimir, prometheus, thanos, vmalert
+from dashgen.config.sections import Section
+from dashgen.targets.packs import Pack
+from dashgen.targets.target import Document, Target
 
-__all__ = ["FORMATS", "TARGETS", "Pack", "Target"]
-
-Render = Callable[[Bundle, Site], dict[str, str]]
-Document = Callable[[Pack, Bundle, Site], str]
+__all__ = ["FORMATS", "TARGETS", "Pack", "Target", "sections"]
 
 
-@dataclass(frozen=True)
-class Target:
-    """What a target writes, where, and what for; ``document`` writes one rule pack where the target carries rules."""
-
-    summary: str
-    render: Render
-    owned: tuple[str, ...]
-    document: Document | None = None
+def _found() -> Iterator[Target]:
+    for module in pkgutil.walk_packages(__path__, f"{__name__}."):
+        target = getattr(import_module(module.name), "TARGET", None)
+        if isinstance(target, Target):
+            yield target
 
 
-def _documents(folder: str, document: Document, bundle: Bundle, site: Site) -> dict[str, str]:
-    return {f"{folder}/{pack.name}.yaml": document(pack, bundle, site) for pack in packs(bundle, site)}
+# The one that is built by default comes first.
+_ALL = sorted(_found(), key=lambda target: (target.name != "files", target.name))
+TARGETS: Mapping[str, Target] = {target.name: target for target in _ALL}
 
-
-def _rules(name: str, summary: str, document: Document) -> Target:
-    """A target that writes one document for each pack."""
-    return Target(summary, partial(_documents, name, document), (name,), document)
-
-
-TARGETS: Mapping[str, Target] = {
-    "files": Target("plain files for Grafana's file provider, Prometheus and people", files.render, files.OWNED),
-    "prometheus": _rules("prometheus", "rule files of one tier, for a rule_files glob", prometheus.document),
-    "prometheusrule": _rules("prometheusrule", "PrometheusRule objects", prometheusrule.document),
-    "vmrule": _rules("vmrule", "VMRule objects", vmrule.document),
-    "vmalert": _rules("vmalert", "rule files that every vmalert loads", vmalert.document),
-    "mimir": _rules("mimir", "namespace files for mimirtool, Mimir, Cortex and Grafana Cloud", mimir.document),
-    "thanos": _rules("thanos", "rule files of Thanos Ruler", thanos.document),
-    "configmap": Target("ConfigMaps of dashboards for the Grafana sidecar", configmap.render, ("configmap",)),
-    "grafana-operator": Target(
-        "objects of the Grafana operator",
-        grafana_operator.render,
-        ("grafana-operator",),
-        grafana_operator.document,
-    ),
-    "grafana-alerting": _rules(
-        "grafana-alerting", "provisioning files of Grafana-managed rules", grafana_alerting.document
-    ),
-    "resources": Target("dashboards as resources for Git Sync and gcx", resources.render, ("resources",)),
-    "mixin": Target("a jsonnet mixin in which _config works", mixin.render, ("mixin",)),
-    "terraform": Target("a Terraform module in JSON syntax", terraform.render, ("terraform",)),
-}
-
-# The targets whose rules `dashgen rules --format` prints.
 FORMATS: Mapping[str, Document] = {name: target.document for name, target in TARGETS.items() if target.document}
+"""The targets whose rules `dashgen rules --format` prints."""
+
+if len(TARGETS) != len(_ALL):
+    raise ValueError("two targets share a name")
+
+
+def sections() -> dict[str, type[Section]]:
+    """The sections below ``targets`` in dashgen.yaml, those that several targets read first."""
+    shared = {name: model for target in _ALL for name, model in target.shared.items()}
+    return {**shared, **{name: model for target in _ALL for name, model in target.sections.items()}}

@@ -11,6 +11,7 @@ from dashgen.config.site import Site
 from dashgen.jsonnet import mixin
 from dashgen.model import Bundle
 from dashgen.targets.packs import GENERATED, tier
+from dashgen.targets.target import Target
 
 _README = f"""\
 <!-- {GENERATED} -->
@@ -44,3 +45,30 @@ def render(bundle: Bundle, site: Site) -> dict[str, str]:
     files["jsonnetfile.json"] = json.dumps({"version": 1, "dependencies": [], "legacyImports": True}, indent=2) + "\n"
     files["README.md"] = _README
     return {f"mixin/{path}": text for path, text in files.items()}
+
+
+_HOW = """\
+```jsonnet
+local nccl = (import 'mixin/mixin.libsonnet') + {
+  _config+:: {
+    selector: 'cluster="a"',
+    clusterLabel: 'cluster',
+    sensitivity: 'low',
+    runbookURLPattern: 'https://example.com/runbooks/{alert}',
+    alerts+: { NcclJobDegraded+: { low+: { threshold: 0.2 } } },
+  },
+};
+{ 'alerts.json': nccl.prometheusAlerts, 'rules.json': nccl.prometheusRules } + nccl.grafanaDashboards
+```
+
+`config.libsonnet` lists every key. What is built with `_config` equals what `dashgen build` writes for the same
+settings. Durations follow `dump_interval`, and thresholds in panels the tiers, of the dashgen.yaml that the mixin was
+built with."""
+
+TARGET = Target(
+    name="mixin",
+    summary="a jsonnet mixin in which `_config` works",
+    readers="jsonnet-bundler, kube-prometheus and Tanka",
+    how=_HOW,
+    render=render,
+)

@@ -57,7 +57,9 @@ def without_hysteresis(pack: Pack) -> Pack:
     """The pack for engines that do not know keep_firing_for."""
 
     def plain(group: RuleGroup) -> RuleGroup:
-        rules = tuple(replace(rule, keep="") if isinstance(rule, AlertRule) else rule for rule in group.rules)
+        rules = tuple(
+            replace(rule, keep_firing_for="") if isinstance(rule, AlertRule) else rule for rule in group.rules
+        )
         return replace(group, rules=rules)
 
     return replace(pack, groups=tuple(plain(group) for group in pack.groups))

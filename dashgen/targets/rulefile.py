@@ -43,10 +43,10 @@ def rule_data(rule: RecordingRule | AlertRule) -> dict[str, object]:
         data: dict[str, object] = {"record": rule.record, "expr": rule.expr}
         return data | ({"labels": dict(rule.labels)} if rule.labels else {})
     data = {"alert": rule.alert, "expr": rule.expr}
-    if rule.hold:
-        data["for"] = rule.hold
-    if rule.keep:
-        data["keep_firing_for"] = rule.keep
+    if rule.for_:
+        data["for"] = rule.for_
+    if rule.keep_firing_for:
+        data["keep_firing_for"] = rule.keep_firing_for
     return data | {"labels": dict(rule.labels), "annotations": dict(rule.annotations)}
 
 

@@ -3,49 +3,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
-from dashgen import build
 from dashgen.config import site as config
-from dashgen.engine.prometheus import Firing, evaluate
+from dashgen.engine.prometheus import Firing
 from dashgen.model import Sensitivity, Severity
-from dashgen.recordings.format import Fault, Recording
-from dashgen.targets.rulefile import rule_file
-from dashgen.validation.spans import Span, length, overlap
-from dashgen.worlds.draw import Trial, trial
-
-SLOWDOWNS = frozenset({"network", "nic", "nvlink", "late-gpu", "slow-node"})
-STANDSTILLS = frozenset({"hang", "dead-rank"})
-BLIND = frozenset({"exporter-gone", "unreadable"})
-
-SIGNALS: Mapping[str, frozenset[str]] = {
-    "network": frozenset({"degradation", "fabric"}),
-    "nic": frozenset({"degradation", "fabric"}),
-    "nvlink": frozenset({"degradation"}),
-    "late-gpu": frozenset({"degradation", "outlier"}),
-    "slow-node": frozenset({"degradation", "outlier"}),
-    "hang": frozenset({"stall"}),
-    "dead-rank": frozenset({"stall"}),
-    "exporter-gone": frozenset({"telemetry"}),
-    "unreadable": frozenset({"telemetry"}),
-}
-"""The kinds of signal that tell of a fault."""
-
-EXPLAINS: Mapping[str, frozenset[str]] = {
-    "degradation": SLOWDOWNS | STANDSTILLS,
-    "outlier": SLOWDOWNS | STANDSTILLS,
-    "stall": STANDSTILLS,
-    "fabric": frozenset({"network", "nic"}),
-    "telemetry": STANDSTILLS | BLIND | {"kill"},
-}
-"""The faults that excuse a signal: whatever else is said during them is judged as blame or as a further page."""
-
-ANY = SLOWDOWNS | STANDSTILLS | BLIND | {"kill"}
-"""The faults that an alert without a known ``signal`` may mean. A fault of yet another kind, unless it is ``none``,
-excuses whatever is said of its job: nobody can say what it looks like."""
+from dashgen.recordings.format import Fault
+from dashgen.validation.cases import ANY, EXPLAINS, SIGNALS, SLOWDOWNS, Case, Job
+from dashgen.validation.spans import overlap
 
 LATE = 60.0
 """Seconds after the end of a fault in which seeing it still counts: a dump of 30 s, read up to 30 s later."""
@@ -53,49 +20,8 @@ LATE = 60.0
 AFTERMATH = 120.0
 """Seconds after the end of a fault in which an alert is no false alarm: two further dumps."""
 
-RECOVERY = 300.0
-"""Seconds after a fault that are not counted as healthy."""
-
 CORE_LOSS = 0.08
 """The loss of throughput from which on every slowdown of links or nodes has to be seen."""
-
-PACKS = tuple(tier.value for tier in Sensitivity)
-
-Job = tuple[str, str]
-"""A job as (cluster, id); the cluster is empty where the site has one only."""
-
-
-@dataclass(frozen=True, eq=False)
-class Case:
-    """A recording as a judge sees it: its story, how its site calls things, and when which job was there.
-
-    ``presence`` is in seconds since the epoch. ``evidence`` says whether DCGM shows GPU activity, ``percent`` how late
-    a late GPU is where that is known; ``sick`` are the kinds of faults during which a job is not healthy.
-    """
-
-    story: Recording
-    labels: config.Labels
-    presence: Mapping[Job, Sequence[Span]]
-    evidence: bool
-    percent: float | None = None
-    sick: frozenset[str] = frozenset(SIGNALS)
-
-    def concerns(self, fault: Fault, job: Job) -> bool:
-        """Whether a fault is one of a job."""
-        return fault.job == job[1] and fault.cluster in (None, job[0])
-
-    @property
-    def healthy_hours(self) -> float:
-        """Hours that jobs lived without a fault, five minutes of recovery left out."""
-        hours = 0.0
-        for job, spans in self.presence.items():
-            sick = [
-                (fault.start.timestamp(), fault.end.timestamp() + RECOVERY)
-                for fault in self.story.faults
-                if fault.kind in self.sick and self.concerns(fault, job)
-            ]
-            hours += (length(spans) - overlap(spans, sick)) / 3600
-        return hours
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,15 +81,6 @@ class Verdict:
     alarms: tuple[Alarm, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Result(Verdict):
-    """What a trial showed."""
-
-    seed: int
-    family: str
-    seconds: float
-
-
 @dataclass(frozen=True)
 class _Episode:
     """One alert from the moment it began to fire; times are in seconds since the epoch."""
@@ -200,63 +117,6 @@ class _Episode:
     def tells(self, kind: str) -> bool:
         """Whether such an alert can mean such a fault."""
         return self.signal not in EXPLAINS or self.signal in SIGNALS[kind]
-
-
-def rule_files(site: config.Site) -> dict[str, str]:
-    """The recording rules and the packs of all tiers for one run; groups get names of their own."""
-    files = {"recording.yaml": rule_file(build.recording(site))}
-    for tier in Sensitivity:
-        groups = (replace(group, name=f"{tier}: {group.name}") for group in build.alerts(site, tier))
-        files[f"alerts-{tier}.yaml"] = rule_file(groups)
-    return files
-
-
-def run(seed: int, peers: Mapping[str, str] | None = None) -> Result:
-    """Simulate the trial of a seed, execute all packs on it, and judge them.
-
-    ``peers`` are further rule files by pack name, whose alerts carry their pack's name as ``sensitivity``.
-    """
-    began = time.monotonic()
-    one = trial(seed)
-    site = config.site(one.scenario.site, one.scenario.name)
-    firings = execute(one, {**rule_files(site), **(peers or {})})
-    result = judge(one, firings, (*PACKS, *(peers or {})))
-    return replace(result, seconds=time.monotonic() - began)
-
-
-def execute(one: Trial, files: Mapping[str, str]) -> list[Firing]:
-    """What fired, by Prometheus' own rule evaluation."""
-    story = one.recording
-    start, end = story.start.timestamp(), story.end.timestamp()
-    return evaluate(files, one.series, start, end, one.scenario.dump_interval, story.scrape_interval, "ALERTS").alerts
-
-
-def judge(one: Trial, firings: Iterable[Firing], packs: Sequence[str] = PACKS) -> Result:
-    """Compare what fired in a trial with what was wrong."""
-    found = verdict(_case(one), firings, packs)
-    return Result(
-        seed=one.seed,
-        family=one.family,
-        seconds=0.0,
-        healthy_hours=found.healthy_hours,
-        incidents=found.incidents,
-        alarms=found.alarms,
-    )
-
-
-def _case(one: Trial) -> Case:
-    """A trial knows its jobs from its scenario; whoever cannot see a healthy job has a healthy job all the same."""
-    scenario = one.scenario
-    labels = config.site(scenario.site, scenario.name).labels
-    begin = scenario.start.timestamp()
-    presence: dict[Job, Sequence[Span]] = {}
-    for job in scenario.jobs:
-        end = scenario.lasts if job.to is None else min(job.to, scenario.lasts)
-        cluster = (scenario.cluster or "") if labels.cluster else ""
-        presence[cluster, job.id] = [(begin + max(job.start or 0.0, 0.0), begin + end)]
-    percent = max((getattr(event, "percent", 0.0) for event in scenario.events), default=0.0) or None
-    sick = SLOWDOWNS | STANDSTILLS
-    return Case(one.recording, labels, presence, scenario.companions.dcgm, percent, sick)
 
 
 def verdict(case: Case, firings: Iterable[Firing], packs: Sequence[str], unnamed: str = "") -> Verdict:

@@ -10,7 +10,9 @@ from typing import Literal
 
 import numpy as np
 
-from dashgen.validation.judge import SLOWDOWNS, STANDSTILLS, Alarm, Incident, Result, Verdict
+from dashgen.validation.cases import SLOWDOWNS, STANDSTILLS
+from dashgen.validation.judge import Alarm, Incident, Verdict
+from dashgen.validation.trials import Result
 
 Measures = dict[str, dict[str, float | None]]
 

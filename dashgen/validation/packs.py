@@ -17,7 +17,7 @@ from dashgen.guard.files import parse_yaml, read_text
 from dashgen.guard.text import line
 from dashgen.model import Sensitivity
 from dashgen.targets.rulefile import rule_file, to_yaml
-from dashgen.validation.judge import rule_files
+from dashgen.validation.trials import rule_files
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dashgen.catalogue.metrics import INSPECTOR, METRICS
+from dashgen.catalogue.metrics import METRICS
+from dashgen.catalogue.metrics.inspector import INSPECTOR
 from dashgen.config import site as config
 from dashgen.engine import scheduled as engine
 from dashgen.engine.prometheus import ExpressionError, check_rules, evaluate
@@ -20,7 +21,8 @@ from dashgen.engine.workers import pool
 from dashgen.errors import UserError
 from dashgen.guard.text import counted
 from dashgen.recordings.format import Recording, Series, read_samples, read_story
-from dashgen.validation.judge import SIGNALS, Case, Job, Verdict, verdict
+from dashgen.validation.cases import SIGNALS, Case, Job
+from dashgen.validation.judge import Verdict, verdict
 from dashgen.validation.packs import Packs, apart
 from dashgen.validation.spans import Span
 

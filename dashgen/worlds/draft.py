@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from dashgen.simulator.physics import PRESETS
+from dashgen.simulator.plans import PRESETS
 
 Data = dict[str, Any]
 

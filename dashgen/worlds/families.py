@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dashgen.simulator.physics import PRESETS
+from dashgen.simulator.plans import PRESETS
 from dashgen.worlds.draft import MINUTE, Data, Dice, Draft, add_neighbour, healthy_draft, span
 
 MB = 1024 * 1024

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from dashgen.simulator.physics import INNER, PRESETS
+from dashgen.simulator.communicators import INNER
+from dashgen.simulator.plans import PRESETS
 from dashgen.worlds.draft import MINUTE, Data, Draft, span
 from dashgen.worlds.priors import MB, WideDice
 

@@ -27,8 +27,9 @@ from typing import Any
 from peers import PEERS
 
 from dashgen.recordings.importing import save
-from dashgen.validation.judge import PACKS, SLOWDOWNS, Result, run
+from dashgen.validation.cases import SLOWDOWNS
 from dashgen.validation.measures import CRITERIA, Measures, View, by_kind, measures, shown, view, worse
+from dashgen.validation.trials import PACKS, Result, run
 from dashgen.worlds.draw import Split, seeds, trial
 
 FLOOR = Path(__file__).with_name("detection.json")

@@ -124,7 +124,11 @@ def knobs(tier: Sensitivity) -> list[Knob]:
         if asked := alert.tiers.get(tier):
             found.update(dict.fromkeys(Knob(f"alerts: {name}", f"{each:g}") for name, each in asked.extra.items()))
             own = asked.threshold not in (1.0, *asked.extra.values())
-            numbers = {"threshold": asked.threshold if own else 0.0, "dumps": asked.dumps, "hold": asked.hold}
+            numbers = {
+                "threshold": asked.threshold if own else 0.0,
+                "dumps": asked.dumps,
+                "keep_firing": asked.keep_firing,
+            }
             found.update(
                 dict.fromkeys(Knob(f"{alert.name}: {name}", f"{each:g}") for name, each in numbers.items() if each)
             )

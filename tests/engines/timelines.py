@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from dashgen.recordings.format import Series
 
@@ -52,14 +53,18 @@ def _spans(moments: Mapping[int, tuple[str, ...]]) -> Iterable[Span]:
 def lag(first: Timelines, second: Timelines, allowed: float, end: float) -> list[str]:
     """Where two engines say otherwise, or the same more than some evaluations apart.
 
-    What begins within so many evaluations of the end, of both the other may not have come to. When a job is first said
-    to be healthy does not count: what it is used to is learned sooner or later.
+    What begins within so many evaluations of the end the other may not have come to. When a job is said to
+    be healthy after nothing was known of it does not count: what it is used to is learned sooner or later.
     """
     wrong = []
     for job in sorted({*first, *second}):
-        one, two = ([each for each in line.get(job, ()) if each.start <= end - allowed] for line in (first, second))
-        apart = [b.start - a.start for a, b in zip(one[1:], two[1:], strict=False)]
-        if [each.says for each in one] != [each.says for each in two] or max(map(abs, apart), default=0) > allowed:
+        one, two = first.get(job, ()), second.get(job, ())
+        pairs = list(zip(one, two, strict=False))
+        alone = [*one[len(two) :], *two[len(one) :]]
+        steps = [(a, b) for (before, _), (a, b) in pairwise(pairs) if a.says[0] != "healthy" or before.end == a.start]
+        apart = [abs(b.start - a.start) for a, b in steps]
+        same = all(a.says == b.says for a, b in pairs) and all(each.start > end - allowed for each in alone)
+        if not same or max(apart, default=0) > allowed:
             wrong.append(f"job {job}: {_told(one)}; the other says {_told(two)}")
     return wrong
 

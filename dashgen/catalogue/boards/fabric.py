@@ -271,6 +271,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
     """The board of a job's ports, interfaces, switches and GPUs."""
     return Dashboard(
         slug="fabric",
+        place=50,
         title="Fabric and GPU",
         question="Is the fabric or a GPU of this job's nodes at fault?",
         variables=(JOB, NODE, TARGET),

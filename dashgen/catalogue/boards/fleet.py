@@ -366,6 +366,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
     """The board of the fleet."""
     return Dashboard(
         slug="fleet",
+        place=10,
         title="Fleet",
         question="Which jobs are hurt now?",
         variables=(),

@@ -207,6 +207,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
     """The board of one job."""
     return Dashboard(
         slug="job",
+        place=20,
         title="Job",
         question="When exactly was this job slow, and whose fault was it?",
         variables=(JOB, TRANSPORT, COLLECTIVE),

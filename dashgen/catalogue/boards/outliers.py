@@ -300,6 +300,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
     del sensitivity  # the verdict has its own thresholds
     return Dashboard(
         slug="outliers",
+        place=30,
         title="Rank outliers",
         question="Which GPU or node does everybody wait for?",
         variables=(JOB, NODE, GPU),

@@ -69,6 +69,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
     del sensitivity
     return Dashboard(
         slug="p2p",
+        place=40,
         title="Point to point",
         question="Does the pipeline wait, and for whom?",
         variables=(JOB, TRANSPORT, NODE),

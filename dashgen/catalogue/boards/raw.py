@@ -184,6 +184,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
     del sensitivity
     return Dashboard(
         slug="raw",
+        place=70,
         title="Raw",
         question="What do the counters say, before any verdict?",
         variables=(JOB_BY_ID, _OPERATION),

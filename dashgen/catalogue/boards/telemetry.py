@@ -238,6 +238,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
     """The board of telemetry health."""
     return Dashboard(
         slug="telemetry",
+        place=60,
         title="Telemetry health",
         question="Can the other boards be believed?",
         variables=(SEVERAL_JOBS,),

@@ -57,8 +57,8 @@ ALERTS = (
         "{{ $labels.<job_label> }} reaches {{ $value | humanizePercentage }} of what nccl-tests reached here, and nothing in the job "
         "has been faster for ten dump intervals. Look first at the job board: has it ever been faster, or slow from its start?",
         tiers={
-            Sensitivity.MEDIUM: Tier(threshold=0.8, dumps=10, severity=Severity.WARNING, hold=4),
-            Sensitivity.HIGH: Tier(threshold=0.8, dumps=4, severity=Severity.WARNING, hold=4),
+            Sensitivity.MEDIUM: Tier(threshold=0.8, dumps=10, severity=Severity.WARNING, keep_firing=4),
+            Sensitivity.HIGH: Tier(threshold=0.8, dumps=4, severity=Severity.WARNING, keep_firing=4),
         },
         rises=False,
         sources="Acceptance practice (Alaya): more than 20 % below the reference is defective. The best busbw of ten dumps is "

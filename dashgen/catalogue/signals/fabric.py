@@ -8,11 +8,12 @@ does a port turn into a suspect. Where a node works for two jobs, its ports are 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dashgen.catalogue.runbooks import COUNTERS, FABRIC_TOOLS
 from dashgen.catalogue.signals.freshness import SEEN_SOURCES
-from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit
+from dashgen.model import Alert, Runbook, Scope, Sensitivity, Severity, Signal, Tier, Unit
 
 GROUP = "nccl-fabric"
 
@@ -203,8 +204,8 @@ _HURTS = (
 def _tiers(severity: Severity, threshold: float, *, medium: int, high: int, hold: int = 10) -> dict[Sensitivity, Tier]:
     """A counter alone is never a page and not in the lowest tier."""
     return {
-        Sensitivity.MEDIUM: Tier(threshold=threshold, dumps=medium, severity=severity, hold=hold),
-        Sensitivity.HIGH: Tier(threshold=threshold, dumps=high, severity=severity, hold=hold),
+        Sensitivity.MEDIUM: Tier(threshold=threshold, dumps=medium, severity=severity, keep_firing=hold),
+        Sensitivity.HIGH: Tier(threshold=threshold, dumps=high, severity=severity, keep_firing=hold),
     }
 
 
@@ -225,6 +226,9 @@ def _runbook(meaning: str, counter: str, *act: str) -> Runbook:
     )
 
 
+# A port that is under suspicion speaks for its counters.
+_BY_THE_SUSPECT: Mapping[str, Scope] = {"NcclFabricSuspect": "node"}
+
 ALERTS = (
     Alert(
         name="NcclFabricSuspect",
@@ -240,9 +244,9 @@ ALERTS = (
         "rise at {{ $value | humanize }} times their published limit. Look first at the fabric board: is it this port "
         "alone, and did it begin with the window?",
         tiers={
-            Sensitivity.LOW: Tier(threshold=1, dumps=2, severity=Severity.WARNING, hold=6),
-            Sensitivity.MEDIUM: Tier(threshold=1, dumps=1, severity=Severity.WARNING, hold=6),
-            Sensitivity.HIGH: Tier(threshold=0.3, dumps=0, severity=Severity.WARNING, hold=4),
+            Sensitivity.LOW: Tier(threshold=1, dumps=2, severity=Severity.WARNING, keep_firing=6),
+            Sensitivity.MEDIUM: Tier(threshold=1, dumps=1, severity=Severity.WARNING, keep_firing=6),
+            Sensitivity.HIGH: Tier(threshold=0.3, dumps=0, severity=Severity.WARNING, keep_firing=4),
         },
         sources=f"The limits of {NVSENTINEL}; for TCP the 10 % of OceanBase OCP's ob_host_tcp_retrans_percent. A third of a "
         "limit is enough in the most sensitive tier, because the slow network is evidence of its own.",
@@ -269,6 +273,7 @@ ALERTS = (
     Alert(
         name="NcclFabricLinkDown",
         kind="fabric",
+        explained_by=_BY_THE_SUSPECT,
         signal="node:fabric_errors:rate",
         expr='node:fabric_errors:rate{counter="link_downed"} > <threshold>',
         companion="infiniband",
@@ -288,6 +293,7 @@ ALERTS = (
     Alert(
         name="NcclFabricPortDown",
         kind="fabric",
+        explained_by=_BY_THE_SUSPECT,
         signal="node:fabric_port_down:state",
         expr="node:fabric_port_down:state < <threshold>",
         companion="infiniband",
@@ -308,6 +314,7 @@ ALERTS = (
     Alert(
         name="NcclFabricSymbolErrors",
         kind="fabric",
+        explained_by=_BY_THE_SUSPECT,
         signal="node:fabric_errors:rate",
         # Errors of the last hour, for as long as they go on.
         expr="""
@@ -331,6 +338,7 @@ node:fabric_errors:rate{counter="symbol_errors"}""",
     Alert(
         name="NcclFabricReceiveErrors",
         kind="fabric",
+        explained_by=_BY_THE_SUSPECT,
         signal="node:fabric_errors:rate",
         expr='node:fabric_errors:rate{counter="receive_errors"} > <threshold>',
         companion="infiniband",
@@ -350,6 +358,7 @@ node:fabric_errors:rate{counter="symbol_errors"}""",
     Alert(
         name="NcclFabricDiscards",
         kind="fabric",
+        explained_by=_BY_THE_SUSPECT,
         signal="node:fabric_errors:rate",
         expr='node:fabric_errors:rate{counter="discards"} > <threshold>',
         companion="infiniband",
@@ -369,18 +378,21 @@ node:fabric_errors:rate{counter="symbol_errors"}""",
     Alert(
         name="NcclFabricLinkUnstable",
         kind="fabric",
+        explained_by=_BY_THE_SUSPECT,
         signal="node:fabric_errors:rate",
         expr="""
 60 * node:fabric_errors:rate{counter="link_recoveries"} > <threshold>
 or
-60 * node:fabric_errors:rate{counter="integrity_errors"} > <integrity>""",
+60 * node:fabric_errors:rate{counter="integrity_errors"} > <integrity_errors>""",
         companion="infiniband",
-        limit="more than <threshold> retrainings a minute, or more than <integrity> integrity errors a minute",
+        limit="more than <threshold> retrainings a minute, or more than <integrity_errors> integrity errors a minute",
         summary=f"Job {{{{ $labels.<job_label> }}}}: the link of {_WHERE} is unstable.",
         description=f"{_WHERE} counts {{{{ $value | humanize }}}} {{{{ $labels.counter }}}} a minute: the link keeps training "
         f"itself again. {_HURTS}",
         tiers={
-            level: Tier(threshold=5, dumps=dumps, severity=Severity.WARNING, hold=10, extra={"integrity": 0})
+            level: Tier(
+                threshold=5, dumps=dumps, severity=Severity.WARNING, keep_firing=10, extra={"integrity_errors": 0}
+            )
             for level, dumps in ((Sensitivity.MEDIUM, 2), (Sensitivity.HIGH, 0))
         },
         sources=f"{NVSENTINEL}: link_error_recovery above 5 a minute; local_link_integrity_errors is fatal above 0.",
@@ -394,6 +406,7 @@ or
     Alert(
         name="NcclFabricBufferOverrun",
         kind="fabric",
+        explained_by=_BY_THE_SUSPECT,
         signal="node:fabric_errors:rate",
         expr='node:fabric_errors:rate{counter="buffer_overruns"} > <threshold>',
         companion="infiniband",
@@ -413,18 +426,19 @@ or
     Alert(
         name="NcclFabricTimeouts",
         kind="fabric",
+        explained_by=_BY_THE_SUSPECT,
         signal="node:fabric_errors:rate",
         expr="""
 node:fabric_errors:rate{counter="ack_timeouts"} > <threshold>
 or
-node:fabric_errors:rate{counter="rnr_retries"} > <rnr>""",
+node:fabric_errors:rate{counter="rnr_retries"} > <rnr_retries>""",
         companion="hw_counters",
-        limit="unanswered operations at more than <threshold> a second, or receivers that are not ready at more than <rnr> a second",
+        limit="unanswered operations at more than <threshold> a second, or receivers that are not ready at more than <rnr_retries> a second",
         summary=f"Job {{{{ $labels.<job_label> }}}}: RDMA operations of {_WHERE} time out.",
         description=f"{_WHERE} counts {{{{ $value | humanize }}}} {{{{ $labels.counter }}}} a second: its peers do not answer in "
         f"time. {_HURTS} Look first for the peer: the counter is on the side that waits.",
         tiers={
-            level: Tier(threshold=1, dumps=dumps, severity=Severity.WARNING, hold=10, extra={"rnr": 0})
+            level: Tier(threshold=1, dumps=dumps, severity=Severity.WARNING, keep_firing=10, extra={"rnr_retries": 0})
             for level, dumps in ((Sensitivity.MEDIUM, 2), (Sensitivity.HIGH, 0))
         },
         sources=f"{NVSENTINEL}: local_ack_timeout_err above 1 a second; rnr_nak_retry_err is fatal above 0.",
@@ -438,6 +452,7 @@ node:fabric_errors:rate{counter="rnr_retries"} > <rnr>""",
     Alert(
         name="NcclFabricCongested",
         kind="fabric",
+        explained_by=_BY_THE_SUSPECT,
         signal="node:fabric_errors:rate",
         expr='node:fabric_errors:rate{counter="slow_restarts"} > <threshold>',
         companion="hw_counters",
@@ -457,6 +472,7 @@ node:fabric_errors:rate{counter="rnr_retries"} > <rnr>""",
     Alert(
         name="NcclFabricLinkFlapping",
         kind="fabric",
+        explained_by=_BY_THE_SUSPECT,
         signal="node:fabric_errors:rate",
         expr='10 * <dump> * node:fabric_errors:rate{counter="carrier_changes"} > <threshold>',
         companion="host_network",
@@ -476,6 +492,7 @@ node:fabric_errors:rate{counter="rnr_retries"} > <rnr>""",
     Alert(
         name="NcclFabricMtuMismatch",
         kind="fabric",
+        explained_by=_BY_THE_SUSPECT,
         signal="node:network_mtu_odd:bytes",
         expr="node:network_mtu_odd:bytes > <threshold>",
         companion="host_network",
@@ -507,6 +524,7 @@ node:fabric_errors:rate{counter="rnr_retries"} > <rnr>""",
     Alert(
         name="NcclTcpRetransmits",
         kind="fabric",
+        explained_by=_BY_THE_SUSPECT,
         signal="node:tcp_retransmits:ratio",
         expr="node:tcp_retransmits:ratio > <threshold>",
         companion="host_network",
@@ -516,8 +534,8 @@ node:fabric_errors:rate{counter="rnr_retries"} > <rnr>""",
         "sockets, storage and the scheduler suffer; RDMA does not show here. Look first whether the job uses sockets: "
         "NET/Socket in its NCCL log.",
         tiers={
-            Sensitivity.MEDIUM: Tier(threshold=0.10, dumps=2, severity=Severity.INFO, hold=10),
-            Sensitivity.HIGH: Tier(threshold=0.02, dumps=2, severity=Severity.INFO, hold=10),
+            Sensitivity.MEDIUM: Tier(threshold=0.10, dumps=2, severity=Severity.INFO, keep_firing=10),
+            Sensitivity.HIGH: Tier(threshold=0.02, dumps=2, severity=Severity.INFO, keep_firing=10),
         },
         sources="OceanBase OCP alerts at 10 % (ob_host_tcp_retrans_percent), Performance Co-Pilot's network.tcp_retransmit at "
         "20 % and only above 100 packets a second, as here; 2 % is a tenth of the latter, for the most sensitive tier.",
@@ -543,15 +561,15 @@ node:fabric_errors:rate{counter="rnr_retries"} > <rnr>""",
         expr="""
 node:switch_errors:rate{counter="link_downed"} > <threshold>
 or
-<dump> * sum_over_time(node:switch_errors:rate{counter="symbol_errors"}[1h]) > <symbols>
+<dump> * sum_over_time(node:switch_errors:rate{counter="symbol_errors"}[1h]) > <symbol_errors>
 and
 node:switch_errors:rate{counter="symbol_errors"}
 or
-node:switch_errors:rate{counter="receive_errors"} > <receive>
+node:switch_errors:rate{counter="receive_errors"} > <receive_errors>
 or
 node:switch_errors:rate{counter="discards"} > <discards>""",
         companion="switch_ports",
-        limit="more than <threshold> links lost, <symbols> symbol errors an hour, <receive> broken packets a second, or <discards> discarded packets a second",
+        limit="more than <threshold> links lost, <symbol_errors> symbol errors an hour, <receive_errors> broken packets a second, or <discards> discarded packets a second",
         summary="Switch {{ $labels.switch }} port {{ $labels.port }} towards {{ $labels.uplink }} has rising "
         "{{ $labels.counter }}.",
         description="Port {{ $labels.port }} of switch {{ $labels.switch }} ({{ $labels.guid }}), at the other end of which is "
@@ -562,8 +580,8 @@ node:switch_errors:rate{counter="discards"} > <discards>""",
                 threshold=0,
                 dumps=dumps,
                 severity=Severity.INFO,
-                hold=10,
-                extra={"symbols": 120, "receive": 10, "discards": 100},
+                keep_firing=10,
+                extra={"symbol_errors": 120, "receive_errors": 10, "discards": 100},
             )
             for level, dumps in ((Sensitivity.MEDIUM, 2), (Sensitivity.HIGH, 0))
         },

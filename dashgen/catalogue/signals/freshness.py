@@ -91,7 +91,7 @@ sum by (<job>) (last_over_time(node:nccl_gpus:count[<4 dumps>]))""",
         healthy="below two dump intervals",
         # After Prometheus itself was away, three dumps must be seen before silence means anything.
         expr="""
-time() - last_over_time(job:nccl_progress:timestamp[1d])
+<now> - last_over_time(job:nccl_progress:timestamp[1d])
 and on (<job>) count_over_time(job:nccl_gpus:count[<3 dumps - 1s>]) >= 3""",
         unit=Unit.SECONDS,
         labels=("<job>",),

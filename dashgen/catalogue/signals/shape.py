@@ -85,9 +85,9 @@ max by (<job>) (
         "domains as communicators of the same size did before: what went over <fabric> now goes over the network. Look "
         "first at the communicator shapes on the job board, then at the fabric manager of the nodes.",
         tiers={
-            Sensitivity.LOW: Tier(threshold=1, dumps=6, severity=Severity.WARNING, hold=4),
-            Sensitivity.MEDIUM: Tier(threshold=1, dumps=4, severity=Severity.WARNING, hold=4),
-            Sensitivity.HIGH: Tier(threshold=1, dumps=2, severity=Severity.WARNING, hold=4),
+            Sensitivity.LOW: Tier(threshold=1, dumps=6, severity=Severity.WARNING, keep_firing=4),
+            Sensitivity.MEDIUM: Tier(threshold=1, dumps=4, severity=Severity.WARNING, keep_firing=4),
+            Sensitivity.HIGH: Tier(threshold=1, dumps=2, severity=Severity.WARNING, keep_firing=4),
         },
         sources="NVIDIA/nccl src/init.cc: n_nodes counts NVLink domains, and counts hosts when multi-node NVLink is off. Any "
         "growth is wrong; four dumps outlast a restart in which communicators appear one after the other.",
@@ -167,7 +167,7 @@ max by (<job>) (
             meaning="Every combination of collective, size range, algorithm and communicator name is two series for each GPU. This "
             "job makes so many that Prometheus pays for it.",
             look_first=(
-                '`topk(10, count by (message_size) (nccl_bus_bandwidth_gbs{slurm_job_id="JOB"}))`: do sizes explode?',
+                '`topk(10, count by (message_size) (<busbw>{<job_label>="JOB"}))`: do sizes explode?',
                 "The same by comm_name: does the application number its communicators?",
             ),
             tell_apart=(

@@ -111,9 +111,9 @@ ALERTS = (
         "PyTorch aborts a hung job after 8 to 10 "
         "minutes: collect evidence now. Look first whether the processes live, then compare the last opCount of all ranks.",
         tiers={
-            Sensitivity.LOW: Tier(threshold=1, dumps=2, severity=Severity.CRITICAL, hold=2),
-            Sensitivity.MEDIUM: Tier(threshold=1, dumps=0, severity=Severity.CRITICAL, hold=2),
-            Sensitivity.HIGH: Tier(threshold=1, dumps=0, severity=Severity.CRITICAL, hold=2),
+            Sensitivity.LOW: Tier(threshold=1, dumps=2, severity=Severity.CRITICAL, keep_firing=2),
+            Sensitivity.MEDIUM: Tier(threshold=1, dumps=0, severity=Severity.CRITICAL, keep_firing=2),
+            Sensitivity.HIGH: Tier(threshold=1, dumps=0, severity=Severity.CRITICAL, keep_firing=2),
         },
         sources="PyTorch's heartbeat monitor aborts after 480 s; checkpoint pauses last 60 to 180 s, and a dump is up to "
         "30 s old when the pause begins.",
@@ -136,6 +136,7 @@ ALERTS = (
     Alert(
         name="NcclJobQuiet",
         kind="stall",
+        explained_by={"NcclJobStalled": "job"},
         signal="job:nccl_quiet:seconds",
         expr="""
 job:nccl_quiet:seconds{evidence=~"spinning|idle|none"} > <threshold> * <dump>""",
@@ -144,7 +145,7 @@ job:nccl_quiet:seconds{evidence=~"spinning|idle|none"} > <threshold> * <dump>"""
         description="No GPU of job {{ $labels.<job_label> }} has reported new communication for "
         "{{ $value | humanizeDuration }} (GPU evidence: {{ $labels.evidence }}). A checkpoint or an evaluation looks the same "
         "for up to three minutes. Look first at the job board.",
-        tiers={Sensitivity.HIGH: Tier(threshold=4, dumps=0, severity=Severity.WARNING, hold=0)},
+        tiers={Sensitivity.HIGH: Tier(threshold=4, dumps=0, severity=Severity.WARNING, keep_firing=0)},
         sources="Four dumps: one more than a scrape gap and a late dump together can explain.",
         dashboard="job",
         runbook=Runbook(

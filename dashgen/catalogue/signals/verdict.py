@@ -9,9 +9,11 @@ while half of that is left.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dashgen.catalogue.baselines import remembered
 from dashgen.catalogue.runbooks import COMMUNICATION, LATE
-from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit
+from dashgen.model import Alert, Runbook, Scope, Sensitivity, Severity, Signal, Tier, Unit
 
 GROUP = "nccl-verdict"
 
@@ -190,7 +192,7 @@ label_replace(
 )
 or on (<job>)
 label_replace(
-  0 * (job:nccl_dump_age:seconds <= 4 * <dump> and on (<job>) last_over_time(job:nccl_busbw_drop:ratio[<4 dumps>])),
+  0 * (job:nccl_dump_age:seconds <= 4 * <dump> and on (<job>) last_over_time(job:nccl_busbw_drop:ratio[<5 dumps - 1s>])),
   "state", "healthy", "", ""
 )
 or on (<job>)
@@ -248,43 +250,48 @@ SINCE = (
 
 # Deep enough to page where nothing tells the throughput, and in three verdicts in a row.
 _BLIND = """\
-  job:nccl_verdict:depth{state="degraded"} > <blind>
+  job:nccl_verdict:depth{state="degraded"} > <depth_without_throughput>
   and count_over_time(job:nccl_verdict:depth{state="degraded"}[<3 dumps - 1s>]) >= 3
   unless on (<job>) job:training_throughput_loss:ratio"""
 # A loss that the page tells of is no ticket as well.
 _UNSEEN = f"""
-unless on (<job>) job:training_throughput_loss:ratio > <page>
+unless on (<job>) job:training_throughput_loss:ratio > <paged_loss>
 unless on (<job>) (
 {_BLIND}
 )"""
 
 _PAGES = {
-    Sensitivity.LOW: {"page": 0.10, "blind": 0.20},
-    Sensitivity.MEDIUM: {"page": 0.05, "blind": 0.15},
-    Sensitivity.HIGH: {"page": 0.04, "blind": 0.10},
+    Sensitivity.LOW: {"paged_loss": 0.10, "depth_without_throughput": 0.20},
+    Sensitivity.MEDIUM: {"paged_loss": 0.05, "depth_without_throughput": 0.15},
+    Sensitivity.HIGH: {"paged_loss": 0.04, "depth_without_throughput": 0.10},
 }
 
 
 def _page(level: Sensitivity, dumps: int) -> Tier:
     """A page from the tier's loss of throughput on."""
     extra = _PAGES[level]
-    return Tier(threshold=extra["page"], dumps=dumps, severity=Severity.CRITICAL, hold=10, extra=extra)
+    return Tier(threshold=extra["paged_loss"], dumps=dumps, severity=Severity.CRITICAL, keep_firing=10, extra=extra)
 
 
 def _tickets(dumps: int) -> dict[Sensitivity, Tier]:
     """A ticket for every verdict of that age, in the tiers that have tickets; the verdict has thresholds of its own."""
     return {
-        level: Tier(threshold=0.0, dumps=dumps, severity=Severity.WARNING, hold=10, extra=_PAGES[level])
+        level: Tier(threshold=0.0, dumps=dumps, severity=Severity.WARNING, keep_firing=10, extra=_PAGES[level])
         for level in (Sensitivity.MEDIUM, Sensitivity.HIGH)
     }
 
 
 _TICKET_SOURCES = "The verdict has its own: effect and significance. Paths are judged over two dumps, and a ticket waits for a third; lateness over three."
 
+# The page about the job speaks for the finer alerts that say why.
+_BY_THE_PAGE: Mapping[str, Scope] = {"NcclJobStalled": "job", "NcclJobDegraded": "job"}
+
 ALERTS = (
     Alert(
         name="NcclJobDegraded",
         kind="degradation",
+        # A job that stands still is not slow: the stall is the page.
+        explained_by={"NcclJobStalled": "job"},
         signal="job:nccl_verdict:depth",
         expr=f"""
 job:nccl_verdict:depth{{state="degraded"}} ^ 0
@@ -295,7 +302,7 @@ label_replace(
 {_BLIND},
   "evidence", "none", "", ""
 )""",
-        limit="more than <threshold %> of the throughput is lost; where nothing tells the throughput, the suspect's depth is above <blind %>",
+        limit="more than <threshold %> of the throughput is lost; where nothing tells the throughput, the suspect's depth is above <depth_without_throughput %>",
         summary="Job {{ $labels.<job_label> }} is slowed down by its communication; suspect: {{ $labels.suspect }}.",
         description="""
 {{ if eq $labels.evidence "none" -}}
@@ -336,6 +343,7 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
     Alert(
         name="NcclTransportDegraded",
         kind="degradation",
+        explained_by=_BY_THE_PAGE,
         signal="job:nccl_verdict:depth",
         expr='job:nccl_verdict:depth{state="degraded", suspect="network"} > <threshold>' + _UNSEEN,
         limit="the verdict blames the network, and NcclJobDegraded does not page for it",
@@ -367,6 +375,8 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
     Alert(
         name="NcclGpuLate",
         kind="outlier",
+        # A node whose links are slow arrives late as well; the links are the cause.
+        explained_by={**_BY_THE_PAGE, "NcclNvlinkDegraded": "node"},
         signal="job:nccl_verdict:depth",
         expr='job:nccl_verdict:depth{state="degraded", suspect="straggler", <gpu>!=""} > <threshold>' + _UNSEEN,
         limit="the verdict blames one GPU, and NcclJobDegraded does not page for it",
@@ -382,6 +392,7 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
     Alert(
         name="NcclNodeLate",
         kind="outlier",
+        explained_by={**_BY_THE_PAGE, "NcclNvlinkDegraded": "node"},
         signal="job:nccl_verdict:depth",
         expr='job:nccl_verdict:depth{state="degraded", suspect="straggler", <gpu>=""} > <threshold>' + _UNSEEN,
         limit="the verdict blames one node, and NcclJobDegraded does not page for it",
@@ -397,6 +408,7 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
     Alert(
         name="NcclNvlinkDegraded",
         kind="degradation",
+        explained_by=_BY_THE_PAGE,
         signal="job:nccl_verdict:depth",
         expr='job:nccl_verdict:depth{state="degraded", suspect="nvlink"} > <threshold>' + _UNSEEN,
         limit="the verdict blames the links inside a domain, and NcclJobDegraded does not page for it",

@@ -13,7 +13,8 @@ from pydantic import TypeAdapter
 from dashgen.durations import seconds
 from dashgen.errors import UserError
 from dashgen.guard.text import line, listed
-from dashgen.simulator.scenario import Event, Scenario
+from dashgen.simulator.events import Event
+from dashgen.simulator.scenario import Scenario
 
 _ASKED = re.compile(r"(?P<fault>[a-z0-9-]+)@(?P<at>[^+@]+)(?:\+(?P<lasts>[^+@]+))?")
 _EVENT = TypeAdapter[Event](Event)

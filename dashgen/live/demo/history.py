@@ -13,7 +13,7 @@ from dashgen.live.demo.clock import Clock
 from dashgen.live.demo.plan import Plan
 from dashgen.model import Bundle
 from dashgen.recordings.format import Recording, Series
-from dashgen.simulator.scrape import DIRECTORY
+from dashgen.simulator.scrapes.textfiles import DIRECTORY
 
 _EPOCH = 1_700_000_000.0
 """Where the rules are evaluated; what they make of the history is moved to the present afterwards."""

@@ -23,8 +23,9 @@ from dashgen.model import Sensitivity
 from dashgen.recordings.format import Series
 from dashgen.recordings.inspector import EXEC_TIME
 from dashgen.simulator.dumps import Run, run_job
-from dashgen.simulator.scenario import MOST_WORK, Event, ExporterGone, PrometheusGone, Scenario
-from dashgen.simulator.scrape import scrape
+from dashgen.simulator.events import Event, ExporterGone, PrometheusGone
+from dashgen.simulator.scenario import MOST_WORK, Scenario
+from dashgen.simulator.scrapes.scrape import scrape
 
 HISTORY_DUMPS = 60
 """Dumps before the beginning that the rules have seen: half an hour at 30 s, three times what a first verdict takes."""

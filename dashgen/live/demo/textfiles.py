@@ -24,10 +24,19 @@ import numpy as np
 
 from dashgen.live.demo.clock import Clock
 from dashgen.live.demo.plan import Plan
-from dashgen.recordings.inspector import FILE_PREFIX, FORMAT_VERSION, Bucket, Values, exposition, parse_message_size
+from dashgen.recordings.inspector import (
+    COLLECTIVES_TOTAL,
+    DROPPED_TOTAL,
+    FILE_PREFIX,
+    FORMAT_VERSION,
+    Bucket,
+    Values,
+    exposition,
+    parse_message_size,
+)
+from dashgen.simulator.drift import stream
 from dashgen.simulator.dumps import Run
-from dashgen.simulator.lifecycle import stream
-from dashgen.simulator.scrape import gpu_uuids
+from dashgen.simulator.scrapes.site import gpu_uuids
 
 HOST_FILE = "host.prom"
 """What node_exporter's own collectors would say of a host that is not there."""
@@ -65,7 +74,7 @@ class GpuFile:
         if self.counters:
             own = f'version="{FORMAT_VERSION}",slurm_job_id="{job.id}",node="{self.node}",gpu="{labels["gpu"]}"'
             total, dropped = (int(each[dump, self.gpu]) for each in (self.run.total, self.run.dropped))
-            yield f"nccl_collectives_total{{{own}}} {total}\nnccl_collectives_dropped_total{{{own}}} {dropped}\n"
+            yield f"{COLLECTIVES_TOTAL}{{{own}}} {total}\n{DROPPED_TOTAL}{{{own}}} {dropped}\n"
 
     def write(self, dump: int) -> None:
         """Write a dump in place."""

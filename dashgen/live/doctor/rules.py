@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from dashgen import build, promql
+from dashgen.config.site import Site
 from dashgen.live.client.answers import Group
 from dashgen.live.doctor.probe import Diagnosis, Probe
 from dashgen.live.doctor.telemetry import named
@@ -25,9 +26,7 @@ LATE = 3.0  # intervals without an evaluation
 
 def _ours(probe: Probe) -> list[Group]:
     """The server's groups in which there are rules of the pack."""
-    pack = {
-        rule.record for group in build.recording(probe.site) for rule in group.rules if isinstance(rule, RecordingRule)
-    }
+    pack = _pack(probe.site)
     groups = probe.rules.groups if probe.rules else ()
     return [group for group in groups if any(rule.name in pack for rule in group.rules)]
 
@@ -59,18 +58,27 @@ def outdated(probe: Probe) -> Iterator[Diagnosis]:
     loaded = {rule.name: rule.query for group in _ours(probe) for rule in group.rules if rule.type != "alerting"}
     if not loaded:
         return
-    pack = {
-        rule.record: rule.expr
-        for group in build.recording(probe.site)
-        for rule in group.rules
-        if isinstance(rule, RecordingRule)
-    }
+    # What targets of engines that store results late have is the same pack.
+    packs = [_pack(probe.site.model_copy(update={"late_results": late})) for late in (False, True)]
+    pack, changed = min(((each, _changed(each, loaded)) for each in packs), key=lambda found: len(found[1]))
     missing = set(pack) - set(loaded)
-    changed = {name for name in set(pack) & set(loaded) if _meant(pack[name]) != _meant(loaded[name])}
     if missing or changed:
         parts = [f"{len(missing)} are missing ({named(missing)})"] if missing else []
         parts += [f"{len(changed)} are others ({named(changed)})"] if changed else []
         yield Diagnosis("recording.yaml", f"of {len(pack)} recording rules {', '.join(parts)}")
+
+
+def _pack(site: Site) -> dict[str, str]:
+    return {
+        rule.record: rule.expr
+        for group in build.recording(site)
+        for rule in group.rules
+        if isinstance(rule, RecordingRule)
+    }
+
+
+def _changed(pack: Mapping[str, str], loaded: Mapping[str, str]) -> set[str]:
+    return {name for name in set(pack) & set(loaded) if _meant(pack[name]) != _meant(loaded[name])}
 
 
 def _meant(expr: str) -> str:

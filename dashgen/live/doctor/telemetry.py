@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from dashgen import durations
-from dashgen.catalogue.metrics import COLLECTIVE_LABELS
+from dashgen.catalogue.metrics.inspector import COLLECTIVE_LABELS
 from dashgen.guard.text import counted
 from dashgen.live.client.api import Samples
 from dashgen.live.doctor.probe import Diagnosis, Probe

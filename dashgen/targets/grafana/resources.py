@@ -11,10 +11,24 @@ import json
 import re
 from collections.abc import Mapping
 
+from pydantic import Field
+
+from dashgen.config.sections import Section
 from dashgen.config.site import Site
 from dashgen.model import Bundle
+from dashgen.targets.target import Target
 
 _FOLDER_API = "folder.grafana.app/v1beta1"
+
+
+class ResourcesKeys(Section):
+    """Resources of Grafana's own API, for Git Sync and gcx."""
+
+    api_version: str = Field(
+        "dashboard.grafana.app/v1beta1",
+        pattern=r"^dashboard\.grafana\.app/(v0alpha1|v1beta1|v1)$",
+        description="dashboard.grafana.app/v1 on Grafana 13",
+    )
 
 
 def folder_uid(bundle: Bundle, site: Site) -> str:
@@ -29,7 +43,7 @@ def render(bundle: Bundle, site: Site) -> dict[str, str]:
     files = {"resources/gcx/folder.json": _text(_FOLDER_API, "Folder", {"name": folder}, {"title": bundle.folder})}
     for slug, board in bundle.dashboards.items():
         spec = {key: value for key, value in board.items() if key != "uid"}
-        api, name = site.targets.resources.api_version, board["uid"]
+        api, name = site.targets.of(ResourcesKeys).api_version, board["uid"]
         placed = {"name": name, "annotations": {"grafana.app/folder": folder}}
         files[f"resources/gcx/{slug}.json"] = _text(api, "Dashboard", placed, spec)
         files[f"resources/git-sync/{directory}/{slug}.json"] = _text(api, "Dashboard", {"name": name}, spec)
@@ -39,3 +53,12 @@ def render(bundle: Bundle, site: Site) -> dict[str, str]:
 def _text(api: str, kind: str, metadata: Mapping[str, object], spec: Mapping[str, object]) -> str:
     data = {"apiVersion": api, "kind": kind, "metadata": metadata, "spec": spec}
     return json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+TARGET = Target(
+    name="resources",
+    summary="dashboards as API resources, in two trees",
+    readers="Git Sync and `gcx resources push`",
+    render=render,
+    keys=ResourcesKeys,
+)

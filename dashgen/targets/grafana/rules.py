@@ -17,7 +17,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pydantic import Field
+
 from dashgen import catalogue, durations
+from dashgen.config.sections import Section
 from dashgen.config.site import Site
 from dashgen.errors import UserError
 from dashgen.grafana.schema import MAX_UID
@@ -33,6 +36,19 @@ _NO_DATA = ("OK", "NoData", "Alerting", "KeepLast")
 _ERROR = ("Error", "OK", "Alerting", "KeepLast")
 # How far back an instant query may look, as in Grafana's converter.
 _RANGE = {"from": 600, "to": 0}
+
+
+class GrafanaAlertingKeys(Section):
+    """Grafana-managed alert rules, for sites without a ruler; Terraform and the Grafana operator use the same."""
+
+    datasource_uid: str = Field(
+        "prometheus", pattern=r"^[a-zA-Z0-9_-]{1,40}$", description="uid of the data source; no variable works here"
+    )
+    record_to: str = Field(
+        "", pattern=r"^[a-zA-Z0-9_-]{0,40}$", description="uid of the data source that recording rules write to"
+    )
+    org_id: int = Field(1, ge=1)
+    delete: tuple[str, ...] = Field((), description="uids of rules that earlier builds made and Grafana shall forget")
 
 
 def interval(group: RuleGroup) -> int:
@@ -56,7 +72,7 @@ def rules(group: RuleGroup, bundle: Bundle, site: Site) -> list[Json]:
 
 
 def _record(rule: RecordingRule, site: Site) -> Json:
-    wanted = site.targets.grafana_alerting
+    wanted = site.targets.of(GrafanaAlertingKeys)
     target = {"targetDatasourceUid": wanted.record_to} if wanted.record_to else {}
     return {
         "uid": rule_uid(site, rule.record),
@@ -76,12 +92,12 @@ def _alert(rule: AlertRule, bundle: Bundle, site: Site) -> Json:
         "title": rule.alert,
         "condition": "C",
         "data": [
-            _query(rule.expr, site.targets.grafana_alerting.datasource_uid),
+            _query(rule.expr, site.targets.of(GrafanaAlertingKeys).datasource_uid),
             _expression("B", {"type": "math", "expression": any_value}),
             _expression("C", {"type": "threshold", "expression": "B", "conditions": above}),
         ],
-        "for": rule.hold or "0s",
-        **({"keepFiringFor": rule.keep} if rule.keep else {}),
+        "for": rule.for_ or "0s",
+        **({"keepFiringFor": rule.keep_firing_for} if rule.keep_firing_for else {}),
         "noDataState": "OK",
         "execErrState": "Error",
         # Prometheus resolves an alert as soon as its series has gone.

@@ -17,6 +17,7 @@ from dashgen.model import Bundle, RuleGroup
 from dashgen.targets.grafana import rules as grafana_rules
 from dashgen.targets.grafana.resources import folder_uid
 from dashgen.targets.packs import GENERATED, packs
+from dashgen.targets.target import Target
 
 _FOLDER = "${grafana_folder.nccl.uid}"
 
@@ -90,3 +91,14 @@ def _literal(value: str) -> str:
 
 def _name(slug: str) -> str:
     return re.sub(r"[^a-zA-Z0-9_]+", "_", slug)
+
+
+TARGET = Target(
+    name="terraform",
+    summary="a module in JSON syntax",
+    readers="Terraform and OpenTofu with the provider grafana/grafana",
+    how="`rules = false` leaves the rules out, where a ruler evaluates them.",
+    render=render,
+    late=True,
+    shared={"grafana_alerting": grafana_rules.GrafanaAlertingKeys},
+)

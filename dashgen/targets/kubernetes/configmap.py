@@ -6,15 +6,26 @@ The sidecar writes the data of all ConfigMaps into one folder, so file names are
 
 from __future__ import annotations
 
+from pydantic import Field
+
+from dashgen.config.sections import Section
 from dashgen.config.site import Site
 from dashgen.grafana.dashboard import text
 from dashgen.model import Bundle
 from dashgen.targets.kubernetes import objects as kubernetes
+from dashgen.targets.target import Target
+
+
+class ConfigMapKeys(Section):
+    """Dashboards for the sidecar of Grafana's Helm chart and of kube-prometheus-stack."""
+
+    labels: dict[str, str] = Field(default={"grafana_dashboard": "1"}, description="what the sidecar selects by")
+    folder_annotation: str = Field("grafana_folder", description="the sidecar's folderAnnotation; empty for none")
 
 
 def render(bundle: Bundle, site: Site) -> dict[str, str]:
     """path -> text of every ConfigMap."""
-    wanted = site.targets.configmap
+    wanted = site.targets.of(ConfigMapKeys)
     return {
         f"configmap/{slug}.yaml": kubernetes.document(
             site,
@@ -26,3 +37,18 @@ def render(bundle: Bundle, site: Site) -> dict[str, str]:
         )
         for slug, board in bundle.dashboards.items()
     }
+
+
+_HOW = """\
+The sidecar puts dashboards into the folder of `grafana_folder` only when its values say
+`folderAnnotation: grafana_folder` and `provider.foldersFromFilesStructure: true`."""
+
+TARGET = Target(
+    name="configmap",
+    summary="a ConfigMap for each dashboard",
+    readers="the Grafana sidecar",
+    how=_HOW,
+    render=render,
+    keys=ConfigMapKeys,
+    shared=kubernetes.SECTION,
+)

@@ -9,7 +9,11 @@ from __future__ import annotations
 import base64
 import gzip
 from collections.abc import Mapping
+from typing import Annotated
 
+from pydantic import Field
+
+from dashgen.config.sections import Section
 from dashgen.config.site import Site
 from dashgen.grafana.dashboard import text
 from dashgen.model import Bundle, RuleGroup
@@ -17,11 +21,22 @@ from dashgen.targets.grafana import rules as grafana_rules
 from dashgen.targets.grafana.resources import folder_uid
 from dashgen.targets.kubernetes import objects as kubernetes
 from dashgen.targets.packs import Pack, packs
+from dashgen.targets.target import Target
 
 _API = "grafana.integreatly.org/v1beta1"
 _FOLDER = "nccl-folder"
 # With room for the rest of the object below what kubectl keeps in an annotation.
 _PLAIN_BYTES = kubernetes.CLIENT_SIDE_BYTES // 2
+
+
+class GrafanaOperatorKeys(Section):
+    """Objects of the Grafana operator."""
+
+    instance_selector: dict[str, str] = Field(
+        default={"dashboards": "grafana"}, min_length=1, description="labels of the Grafana objects to write to"
+    )
+    resync_period: Annotated[str, Field(pattern=r"^([0-9]+(s|m|h))+$")] = "10m"
+    allow_cross_namespace: bool = Field(True, description="also Grafanas of other namespaces")
 
 
 def render(bundle: Bundle, site: Site) -> dict[str, str]:
@@ -72,10 +87,27 @@ def _json(board: str) -> dict[str, str]:
 
 
 def _object(kind: str, name: str, spec: Mapping[str, object], site: Site, about: str = "") -> str:
-    wanted = site.targets.grafana_operator
+    wanted = site.targets.of(GrafanaOperatorKeys)
     common = {
         "instanceSelector": {"matchLabels": dict(wanted.instance_selector)},
         "allowCrossNamespaceImport": wanted.allow_cross_namespace,
         "resyncPeriod": wanted.resync_period,
     }
     return kubernetes.document(site, (_API, kind), name, {"spec": {**common, **spec}}, about=about)
+
+
+_HOW = """\
+`grafana-operator/dashboards` and `grafana-operator/rules` are apart: apply the second only where no ruler has the
+rules."""
+
+TARGET = Target(
+    name="grafana-operator",
+    summary="GrafanaFolder, GrafanaDashboard and GrafanaAlertRuleGroup objects",
+    readers="the Grafana operator v5",
+    how=_HOW,
+    render=render,
+    document=document,
+    late=True,
+    keys=GrafanaOperatorKeys,
+    shared={**kubernetes.SECTION, "grafana_alerting": grafana_rules.GrafanaAlertingKeys},
+)

@@ -5,8 +5,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Annotated
 
+from pydantic import Field
+
+from dashgen.config.sections import Section
 from dashgen.config.site import Site
+from dashgen.config.values import MOST_LABELS
 from dashgen.errors import UserError
 from dashgen.targets.packs import GENERATED
 from dashgen.targets.rulefile import commented, to_yaml
@@ -19,9 +24,29 @@ OBJECT_BYTES = 1_048_576
 _SERVER_SIDE = "Too large for a client-side apply: use `kubectl apply --server-side`."
 
 
+KubernetesName = Annotated[str, Field(pattern=r"^([a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?)?$")]
+
+
+class KubernetesKeys(Section):
+    """What every Kubernetes object carries."""
+
+    namespace: KubernetesName = Field("", description="empty leaves it to kubectl, kustomize or Helm")
+    name_prefix: KubernetesName = Field("dashgen", description="names of objects begin with it")
+    labels: dict[str, str] = Field(default_factory=dict, max_length=MOST_LABELS)
+    annotations: dict[str, str] = Field(
+        default={"kustomize.toolkit.fluxcd.io/substitute": "disabled"},
+        description="the default keeps Flux from filling in ${datasource} itself",
+    )
+    helm: bool = Field(False, description="escape {{ for a place among a Helm chart's templates")
+
+
+SECTION = {"kubernetes": KubernetesKeys}
+"""What every target of Kubernetes objects shares."""
+
+
 def object_name(site: Site, name: str) -> str:
     """A name that Kubernetes takes (RFC 1123), beginning as the site wants."""
-    prefix = site.targets.kubernetes.name_prefix
+    prefix = site.targets.of(KubernetesKeys).name_prefix
     return re.sub(r"[^a-z0-9]+", "-", f"{prefix}-{name}".lower()).strip("-")[:63].rstrip("-")
 
 
@@ -39,7 +64,7 @@ def document(
 
     Raises UserError when it is larger than Kubernetes stores.
     """
-    shared = site.targets.kubernetes
+    shared = site.targets.of(KubernetesKeys)
     metadata: dict[str, object] = {"name": object_name(site, name)}
     if shared.namespace:
         metadata["namespace"] = shared.namespace

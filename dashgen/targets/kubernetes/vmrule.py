@@ -3,15 +3,28 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
+from dashgen.config.sections import Section
 from dashgen.config.site import Site
 from dashgen.model import Bundle
+from dashgen.targets.groups import VmGroup
 from dashgen.targets.kubernetes import objects as kubernetes
 from dashgen.targets.packs import Pack, groups, without_hysteresis
+from dashgen.targets.target import Target, documents
+
+
+class VmRuleKeys(Section):
+    """VMRule objects of the VictoriaMetrics operator."""
+
+    labels: dict[str, str] = Field(default_factory=dict, description="what the VMAlert selects by")
+    keep_firing_for: bool = Field(True, description="hysteresis; vmalert 1.79 and its like refuse the field")
+    group: VmGroup = Field(VmGroup(), description="further keys of every rule group")
 
 
 def document(pack: Pack, bundle: Bundle, site: Site) -> str:
     """One object a pack."""
-    wanted = site.targets.vmrule
+    wanted = site.targets.of(VmRuleKeys)
     loadable = pack if wanted.keep_firing_for else without_hysteresis(pack)
     return kubernetes.document(
         site,
@@ -21,3 +34,16 @@ def document(pack: Pack, bundle: Bundle, site: Site) -> str:
         labels=wanted.labels,
         about=pack.about,
     )
+
+
+TARGET = Target(
+    name="vmrule",
+    summary="two VMRule objects",
+    readers="the VictoriaMetrics operator",
+    how="What vmalert has to be told stands at [vmalert](#vmalert).",
+    render=documents("vmrule", document),
+    document=document,
+    late=True,
+    keys=VmRuleKeys,
+    shared=kubernetes.SECTION,
+)

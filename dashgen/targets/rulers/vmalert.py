@@ -7,17 +7,50 @@ vmalert refuses a file with a field that it does not know, and stores what a rul
 
 from __future__ import annotations
 
+from pydantic import Field
+
+from dashgen.config.sections import Section
 from dashgen.config.site import Site
 from dashgen.model import Bundle
+from dashgen.targets.groups import VmGroup
 from dashgen.targets.packs import Pack, groups, header, without_hysteresis
 from dashgen.targets.rulefile import commented, to_yaml
+from dashgen.targets.target import Target, documents
 
 _LEFT_OUT = "Without hysteresis, for any vmalert; targets.vmalert.keep_firing_for: true brings it back."
 
 
+class VmalertKeys(Section):
+    """Rule files that every vmalert loads."""
+
+    keep_firing_for: bool = Field(False, description="hysteresis; vmalert 1.79 and its like refuse the field")
+    group: VmGroup = Field(VmGroup(), description="further keys of every rule group")
+
+
 def document(pack: Pack, bundle: Bundle, site: Site) -> str:
     """One rule file."""
-    wanted = site.targets.vmalert
+    wanted = site.targets.of(VmalertKeys)
     loadable = pack if wanted.keep_firing_for else without_hysteresis(pack)
     notes = [_LEFT_OUT] if loadable != pack else []
     return commented(header(pack, notes)) + to_yaml({"groups": groups(loadable, wanted.group.data())})
+
+
+_HOW = """\
+vmalert refuses a file that has a field it does not know. Versions such as Debian's 1.79 do not know `keep_firing_for`,
+so the hysteresis is left out until `targets: {vmalert: {keep_firing_for: true}}`; `vmrule` has it.
+
+vmalert stores what it records after the evaluation, and VictoriaMetrics hides samples for `-search.latencyOffset`
+(30 s). Recording rules and alerts are therefore in groups of their own, and rules that read one another lag one
+evaluation for each step. Run VictoriaMetrics with `-search.latencyOffset=1s` and vmalert with
+`-remoteWrite.flushInterval=1s` to keep the delay small."""
+
+TARGET = Target(
+    name="vmalert",
+    summary="two rule files",
+    readers="vmalert of any version",
+    how=_HOW,
+    render=documents("vmalert", document),
+    document=document,
+    late=True,
+    keys=VmalertKeys,
+)
