@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One board with a panel of every type, as the catalogue would define it."""
 
+from dashgen.catalogue.metrics import upstream
 from dashgen.model import Annotation, Dashboard, Panel, Query, Row, Unit, Variable
 
 JOB = 'slurm_job_id=~"$job"'
@@ -132,5 +133,5 @@ SERIES = {
     "job:nccl_bandwidth:best": ("slurm_job_id", "transport"),
     "job:nccl_degraded:now": ("slurm_job_id",),
     "gpu:nccl_ratio:now": ("slurm_job_id", "node", "gpu"),
-    "nccl_collectives_total": ("slurm_job_id", "transport", "node", "gpu"),
+    upstream("collectives"): ("slurm_job_id", "transport", "node", "gpu"),
 }

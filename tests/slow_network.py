@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from dashgen.catalogue.metrics import upstream
 from dashgen.recordings.format import Recording, Series
 
-BANDWIDTH = "nccl_bus_bandwidth_gbs"
+BANDWIDTH = upstream("busbw")
 START = 1_773_930_000  # 2026-03-19T14:20:00Z
 STEPS = 60  # fifteen minutes
 FAULT = "2026-03-19T14:25:00Z"

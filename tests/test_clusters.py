@@ -11,6 +11,7 @@ import pytest
 from processes import tool
 
 from dashgen.build import assemble as build
+from dashgen.catalogue.metrics import upstream
 from dashgen.config import site as config
 from dashgen.engine.evaluated import replay
 from dashgen.model import Sensitivity
@@ -37,7 +38,7 @@ def moved(recording: str, zone: str, start: float, until: float) -> list[Series]
         keep = one.times + by <= until
         labels = {**dict(one.labels), "zone": zone}
         labels |= {name: value for name, value in NAMES.items() if name in labels}
-        values = one.values[keep] + (by if one.name == "node_textfile_mtime_seconds" else 0.0)
+        values = one.values[keep] + (by if one.name == upstream("mtime") else 0.0)
         samples.append(replace(one, labels=sorted_labels(labels), times=one.times[keep] + by, values=values))
     return [one for one in samples if len(one.times)]
 

@@ -16,6 +16,7 @@ from command import dashgen
 from engines import remote
 from processes import serving, tool
 
+from dashgen.catalogue.metrics import upstream
 from dashgen.config.site import Site, site
 from dashgen.cost.advice import advice
 from dashgen.cost.forecast import Fleet, exponent, forecast, usual
@@ -24,7 +25,7 @@ from dashgen.recordings.format import read_samples
 
 RECORDING = Path(__file__).parent / "recordings" / "label-explosion"
 SIZES = measured().sizes
-BUSBW = [one for one in read_samples(RECORDING) if one.name == "nccl_bus_bandwidth_gbs"]
+BUSBW = [one for one in read_samples(RECORDING) if one.name == upstream("busbw")]
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: str(size.gpus))
@@ -58,15 +59,13 @@ def test_a_source_that_is_switched_off_costs_nothing() -> None:
 
 def test_advice_names_what_no_verdict_needs_in_lines_that_prometheus_reads() -> None:
     fleet = Fleet(8, 1, 60, 10)
-    listed = advice(
-        Site(), fleet, {"0B": 8, "512-1023KB": 16, "4-5MB": 8}, {"nccl_bus_bandwidth_gbs": 32, "nccl_odd": 8}
-    )
+    listed = advice(Site(), fleet, {"0B": 8, "512-1023KB": 16, "4-5MB": 8}, {upstream("busbw"): 32, "nccl_odd": 8})
     saved = {each.about: each.series for each in listed}
 
     assert saved["drop sizes that NCCL cannot name"] == 16
     assert saved["drop messages below 1 MB"] == 32
     assert saved["drop nccl_odd"] == 8
-    assert not any("nccl_bus_bandwidth_gbs" in about for about in saved)
+    assert not any(upstream("busbw") in about for about in saved)
     for each in listed:
         assert yaml.safe_load(each.lines)
 
@@ -90,9 +89,7 @@ def test_a_live_site_is_counted_and_compared(live: str, tmp_path: Path) -> None:
     assert done.returncode in (0, 1), done.stderr
     said = json.loads(done.stdout)
 
-    at_the_end = {
-        dict(one.labels).get("gpu") for one in read_samples(RECORDING) if one.name == "nccl_bus_bandwidth_gbs"
-    }
+    at_the_end = {dict(one.labels).get("gpu") for one in read_samples(RECORDING) if one.name == upstream("busbw")}
     assert said["fleet"]["gpus"] % len(at_the_end) == 0 and said["fleet"]["jobs"] == 1
     assert said["fleet"]["scrape"] == 15
     assert said["measured"]["raw_series"] == pytest.approx(said["forecast"]["raw_series"])

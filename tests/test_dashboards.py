@@ -20,7 +20,7 @@ from grafana_models import misread, units
 
 from dashgen import build, catalogue
 from dashgen.catalogue.boards.verdicts import STATES
-from dashgen.catalogue.metrics import METRICS
+from dashgen.catalogue.metrics import METRICS, upstream
 from dashgen.config import site as config
 from dashgen.grafana import dashboard as grafana
 from dashgen.grafana.parsed import references, variable_query
@@ -556,7 +556,7 @@ def test_the_usual_line_of_a_job_is_the_same_everywhere_and_leaves_degradation_o
 
 def test_slurm_tells_user_partition_and_state_of_the_job(tmp_path: Path) -> None:
     row = {"job_id": "7", "user_name": "ada", "slurm_partition": "h100", "job_state": "RUNNING", "node": "n1"}
-    data = [moment("slurm_job_info", 1, **row), moment("slurm_job_info", 1, **{**row, "job_id": "8"})]
+    data = [moment(upstream("job_info"), 1, **row), moment(upstream("job_info"), 1, **{**row, "job_id": "8"})]
     ((found,),) = ask(made("everything")["job"], "Slurm", data, tmp_path)
     table = next(each for each in drawn(made("everything")["job"]) if each["title"] == "Slurm")
     columns = table["transformations"][0]["options"]["include"]["names"]
@@ -568,7 +568,7 @@ def test_slurm_tells_user_partition_and_state_of_the_job(tmp_path: Path) -> None
 
 
 def test_the_stage_between_a_long_send_and_a_long_receive_is_seen_node_by_node(tmp_path: Path) -> None:
-    name = "nccl_p2p_exec_time_microseconds"
+    name = upstream("p2p_exec")
     data = [
         moment(name, value, slurm_job_id="7", node=node, gpu=f"GPU{gpu}", p2p_operation=operation, message_size="1-2MB")
         for node, operation, value in (("a", "Send", 900), ("b", "Send", 100), ("b", "Recv", 90), ("c", "Recv", 950))

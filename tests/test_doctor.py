@@ -21,7 +21,7 @@ from servers import Asked, Reply, answering
 
 import dashgen as dashgen_package
 from dashgen import build
-from dashgen.catalogue.metrics import METRICS
+from dashgen.catalogue.metrics import METRICS, upstream
 from dashgen.config import site as config
 from dashgen.engine.prometheus import make_blocks
 from dashgen.live.client.access import VARIABLES
@@ -155,7 +155,7 @@ def many_sizes(series: list[Series]) -> list[Series]:
     more = [
         replace(one, labels=tuple(sorted({**dict(one.labels), "message_size": size}.items())))
         for one in series
-        if one.name == "nccl_bus_bandwidth_gbs"
+        if one.name == upstream("busbw")
         for size in sizes
         if size != dict(one.labels)["message_size"]
     ]
@@ -209,10 +209,10 @@ CASES = (
     Case("no-inspector", "no series of Inspector at that time", without("nccl_")),
     Case(
         "no-inspector",
-        "nccl_bus_bandwidth_gbs_GB_per_second for nccl_bus_bandwidth_gbs",
-        renamed(nccl_bus_bandwidth_gbs="nccl_bus_bandwidth_gbs_GB_per_second"),
+        f"{upstream('busbw')}_GB_per_second for {upstream('busbw')}",
+        renamed(**{upstream("busbw"): f"{upstream('busbw')}_GB_per_second"}),
     ),
-    Case("no-inspector", 'no nccl_bus_bandwidth_gbs with env="prod"', site={"selector": 'env="prod"'}),
+    Case("no-inspector", f'no {upstream("busbw")} with env="prod"', site={"selector": 'env="prod"'}),
     Case("labels", "slurm_job_id; job_name looks like it", label("slurm_job_id", "job_name")),
     Case("labels", "node; host looks like it", label("node", "host")),
     Case(
@@ -234,7 +234,7 @@ CASES = (
         "2 targets (host-a:9100, host-b:9100) with dropped series",
         both(
             relabelled(_set(gpu="GPU0"), "nccl_"),
-            valued("promhttp_metric_handler_errors_total", lambda one: np.arange(one.times.size)),
+            valued(upstream("gathering_errors"), lambda one: np.arange(one.times.size)),
         ),
     ),
     Case("file-age", "a frozen file looks like a healthy one", without("node_textfile_mtime")),
@@ -246,12 +246,12 @@ CASES = (
     Case(
         "dump-interval",
         "files are written every 60 s",
-        valued("node_textfile_mtime_seconds", lambda one: one.times // 60 * 60),
+        valued(upstream("mtime"), lambda one: one.times // 60 * 60),
     ),
     Case(
         "scrape-interval",
         "scraped every 60 s, dumps come every 30 s",
-        both(thinned(4), valued("node_textfile_mtime_seconds", lambda one: one.times - 3)),
+        both(thinned(4), valued(upstream("mtime"), lambda one: one.times - 3)),
         site={"dump_interval": "30s"},
     ),
     Case(
@@ -259,20 +259,20 @@ CASES = (
         "8 garbage buckets",
         lambda series: [
             *series,
-            *relabelled(_set(message_size="0B"))([one for one in series if one.name == "nccl_bus_bandwidth_gbs"]),
+            *relabelled(_set(message_size="0B"))([one for one in series if one.name == upstream("busbw")]),
         ],
     ),
     Case("p2p", "no Send or Recv", site={"companions": {"p2p": {"enabled": True}}}),
     Case(
         "clock-skew",
         "with files of the future, up to",
-        valued("node_textfile_mtime_seconds", lambda one: one.values + 120),
+        valued(upstream("mtime"), lambda one: one.values + 120),
     ),
     Case("cardinality", "up to 211 series a GPU in 1 job (7); the budget is 200", many_sizes),
     Case("equal-clusters", "several values of cluster (a, b)", in_two_clusters),
     Case("missing-source", "no dcgm-exporter; empty panels: ", without("DCGM")),
     Case("missing-source", "no Inspector's opt-in counters", without("nccl_.*_total")),
-    Case("unused-source", "a Slurm exporter", added("slurm_job_info", job_id="7")),
+    Case("unused-source", "a Slurm exporter", added(upstream("job_info"), job_id="7")),
     Case(
         "throughput",
         "megatron_training_throughput_tflops is there",
@@ -292,7 +292,7 @@ CASES = (
     Case(
         "rules-failing",
         "found duplicate series",
-        rules=lambda: one_rule(VERDICT, "nccl_bus_bandwidth_gbs * on (slurm_job_id) nccl_bus_bandwidth_gbs"),
+        rules=lambda: one_rule(VERDICT, f"{upstream('busbw')} * on (slurm_job_id) {upstream('busbw')}"),
         waits=lambda probe: _some_rule(probe, lambda one: getattr(one, "health", "") == "err"),
     ),
     Case(
@@ -409,7 +409,7 @@ def test_missing_and_changed_boards_are_found_in_grafana(tmp_path: Path) -> None
 
 def test_the_command_tells_the_lines_and_reports_for_programs(tmp_path: Path) -> None:
     moment = time.time()
-    changed = both(without("DCGM"), added("slurm_job_info", job_id="7"))(sound(moment))
+    changed = both(without("DCGM"), added(upstream("job_info"), job_id="7"))(sound(moment))
     with server(tmp_path / "server", changed, pack()) as url:
         done = dashgen("doctor", "--prometheus", url, cwd=tmp_path)
         told = json.loads(dashgen("doctor", "--prometheus", url, "--format", "json", cwd=tmp_path).stdout)

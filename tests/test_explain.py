@@ -23,7 +23,7 @@ from test_record import prometheus
 
 from dashgen import build, catalogue, promql
 from dashgen.build import spoken
-from dashgen.catalogue.metrics import COMPANIONS, METRICS
+from dashgen.catalogue.metrics import COMPANIONS, METRICS, upstream
 from dashgen.config import site as config
 from dashgen.config.companions import Companions
 from dashgen.config.site import Site
@@ -66,7 +66,7 @@ def test_an_alert_is_explained_by_its_question_its_runbook_and_what_each_tier_as
     alert, text = catalogue.ALERT_BY_NAME[name], explain(name, Site())
     assert text.startswith(f"# {name}\n")
     assert catalogue.SIGNAL_BY_NAME[alert.signal].question in text
-    assert alert.runbook.meaning in text and alert.runbook.look_first[0] in text
+    assert alert.runbook.meaning in text and build.fill(alert.runbook.look_first[0], Site()) in text
     for level in Sensitivity:
         tier = alert.tiers.get(level)
         fires = f"{spoken.limit(alert, tier, 30)} | {spoken.span(tier.dumps, 30)}" if tier else "not in this tier"
@@ -102,7 +102,7 @@ def test_the_site_has_its_own_names_and_its_own_thresholds() -> None:
     [
         ("NcclGpuSlow", "NcclGpuLate"),
         ("job:nccl_verdict", "job:nccl_verdict:depth"),
-        ("nccl_bus_bandwidth", "nccl_bus_bandwidth_gbs"),
+        ("nccl_bus_bandwidth", upstream("busbw")),
         ("zzz", "rules/ lists all signals and alerts"),
         ("", "rules/ lists all signals and alerts"),
     ],
@@ -165,7 +165,7 @@ def test_the_tree_of_an_alert_is_part_of_what_is_told_of_it() -> None:
     below = text[text.index("## Made of") :]
     assert "    job:nccl_verdict:depth  [share, 1 is 100 %]  What is the state of each job" in below
     assert "job:nccl_verdict:depth  (what an earlier evaluation recorded)" in below
-    assert "nccl_collective_exec_time_microseconds  (as above)" in below
+    assert f"{upstream('exec')}  (as above)" in below
 
 
 # Why a job got its verdict.
@@ -193,9 +193,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     found = replay(build.bundle(config.load(site)), story, read_samples(TRACE), list(Sensitivity)).series
     times = np.arange(story.start.timestamp(), story.end.timestamp() + 1, 15.0)
     others = [
-        Series(
-            "nccl_bus_bandwidth_gbs", (("gpu", f"G\x1b[2J{number}"), ("slurm_job_id", f"9{number:02}")), times, times
-        )
+        Series(upstream("busbw"), (("gpu", f"G\x1b[2J{number}"), ("slurm_job_id", f"9{number:02}")), times, times)
         for number in range(OTHERS)
     ]
     with prometheus([*found, *others], folder, "--query.lookback-delta=50s") as url:
@@ -218,10 +216,10 @@ def test_a_recording_and_a_prometheus_give_the_same_reasons(served: Served, tmp_
         '",node="gpu-00000",state="degraded",suspect="straggler"}'  # two of its GPUs are equally late
     )
     assert under("job:nccl_suspect:since")[0].startswith("= 2025-01-01 12:02:30 {")
-    assert under("DCGM_FI_DEV_GPU_UTIL")[0].startswith("= 100% {")
+    assert under(upstream("gpu_util"))[0].startswith("= 100% {")
     assert under("training_throughput_tflops_per_gpu")[0].startswith("= 299 {")
-    assert under("nccl_collectives_total")[0] == "= nothing"
-    assert under("nccl_bus_bandwidth_gbs")[MOST_ROWS] == "= and 53 more"
+    assert under(upstream("collectives"))[0] == "= nothing"
+    assert under(upstream("busbw"))[MOST_ROWS] == "= and 53 more"
     moment = ["--at", "2025-01-01T12:22:30", "-c", served.config]
     live = dashgen(*asked, "--prometheus", served.url, *moment, cwd=tmp_path)
     assert (live.returncode, live.stderr) == (0, "")
@@ -276,7 +274,7 @@ def test_the_reasons_for_a_verdict_are_what_was_really_wrong(recording: str, evi
 
 
 def test_what_a_label_says_does_not_reach_the_terminal_as_it_is(served: Served, tmp_path: Path) -> None:
-    asked = ["nccl_bus_bandwidth_gbs", "--job", "900", "--prometheus", served.url, "--at", "2025-01-01T12:10:00"]
+    asked = [upstream("busbw"), "--job", "900", "--prometheus", served.url, "--at", "2025-01-01T12:10:00"]
     done = dashgen("explain", *asked, cwd=tmp_path)
     assert done.returncode == 0
     assert "\x1b" not in done.stdout and '{gpu="G [2J0"}' in done.stdout
@@ -358,8 +356,8 @@ def test_what_is_no_prometheus_is_one_line(tmp_path: Path, body: bytes, message:
 
 @given(st.text())
 def test_a_job_id_never_becomes_promql(job: str) -> None:
-    names = ["job:nccl_verdict:depth", "NcclGpuLate", "nccl_bus_bandwidth_gbs", "DCGM_FI_DEV_GPU_UTIL", "up", "mfu"]
-    for name in [*names, "slurm_job_info"]:
+    names = ["job:nccl_verdict:depth", "NcclGpuLate", upstream("busbw"), upstream("gpu_util"), "up", "mfu"]
+    for name in [*names, upstream("job_info")]:
         matched = [
             (matcher.op, matcher.value)
             for selector in promql.selectors(promql.parse(of_job(name, job, EVERYTHING)))

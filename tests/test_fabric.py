@@ -11,6 +11,7 @@ import pytest
 from processes import tool
 
 from dashgen import build, catalogue
+from dashgen.catalogue.metrics import upstream
 from dashgen.catalogue.runbooks import COUNTERS
 from dashgen.catalogue.signals import fabric
 from dashgen.config import site as config
@@ -25,9 +26,9 @@ SCRAPES = 80  # twenty minutes
 OFFSETS = STEP * np.arange(SCRAPES + 1.0)
 TIMES = START + OFFSETS
 
-SYMBOLS = "node_infiniband_symbol_error_total"
-DOWNED = "node_infiniband_link_downed_total"
-STATE = "node_infiniband_state_id"
+SYMBOLS = upstream("ib_symbol_errors")
+DOWNED = upstream("ib_link_downed")
+STATE = upstream("ib_state")
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +49,7 @@ def job(name: str, nodes: Sequence[str], gpus: int = 4, **labels: str) -> list[S
         series(metric, value * wobble, slurm_job_id=name, node=node, gpu=f"GPU{gpu}", **target(node), **bucket)
         for node in nodes
         for gpu in range(gpus)
-        for metric, value in (("nccl_bus_bandwidth_gbs", 46.0), ("nccl_collective_exec_time_microseconds", 1e4))
+        for metric, value in ((upstream("busbw"), 46.0), (upstream("exec"), 1e4))
     ]
 
 
@@ -139,7 +140,7 @@ def test_an_interface_with_another_mtu_is_named_and_management_interfaces_are_no
         series(name, value, **target(node), device=device)
         for node, mtu in mtus.items()
         for device, size in (("eth0", mtu), ("docker0", 1500 if node == "n1" else 1450))
-        for name, value in (("node_network_mtu_bytes", size), ("node_network_up", 1))
+        for name, value in ((upstream("net_mtu"), size), (upstream("net_up"), 1))
     ]
     _, fired = judged([*job("7", ["n1", "n2", "n3"]), *interfaces])
     assert fired == {("NcclFabricMtuMismatch", "7", "n3")}
@@ -154,8 +155,8 @@ def test_an_older_exporter_without_hw_counters_raises_no_alarm() -> None:
 def test_switch_ports_are_read_only_where_the_site_has_them() -> None:
     at = {"job": "infiniband", "instance": "fabric:9315", "guid": "0x1", "port": "7"}
     switch = [
-        series("infiniband_switch_port_link_downed_total", rising(0.1), **at),
-        series("infiniband_switch_uplink_info", 1, **at, switch="leaf01", uplink="n2 mlx5_0", uplink_type="CA"),
+        series(upstream("switch_link_downed"), rising(0.1), **at),
+        series(upstream("switch_uplink"), 1, **at, switch="leaf01", uplink="n2 mlx5_0", uplink_type="CA"),
     ]
     _, without = judged([*job("7", ["n1", "n2"]), *switch])
     _, fired = judged([*job("7", ["n1", "n2"]), *switch], companions={"switch_ports": {"enabled": True}})

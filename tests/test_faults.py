@@ -26,6 +26,7 @@ from command import Done, dashgen, environment, tree
 from processes import tool
 from test_record import SPAN, START, fleet, prometheus
 
+from dashgen.catalogue.metrics import upstream
 from dashgen.errors import UserError
 from dashgen.output import writer as output
 from dashgen.recordings.format import SAMPLES, STORY, Recording, Series
@@ -193,8 +194,8 @@ GIVEN = {
     "b.yaml": "alerts: {NcclGpuLate: {enabled: false}}\n",
     "a.txt": LOG,
     "b.txt": LOG.replace("99.20", "98.20").replace("450.73", "440.73"),
-    "snap/1700000000/a.prom": 'nccl_bus_bandwidth_gbs{node="n",gpu="GPU0"} 1\n',
-    "late/1700000100/a.prom": 'nccl_bus_bandwidth_gbs{node="n",gpu="GPU0"} 2\n',
+    "snap/1700000000/a.prom": f'{upstream("busbw")}{{node="n",gpu="GPU0"}} 1\n',
+    "late/1700000100/a.prom": f'{upstream("busbw")}{{node="n",gpu="GPU0"}} 2\n',
 }
 RECORD = ["--start", START.isoformat(), "--end", (START + SPAN).isoformat(), "-o", "out/recording"]
 COMMANDS = [
@@ -432,7 +433,7 @@ def test_a_name_that_is_not_utf_8_is_written_to_and_told_in_ascii(tmp_path: Path
     name = os.fsdecode(b"caf\xe9")
     copies = tmp_path / name / "1700000000"
     copies.mkdir(parents=True)
-    (copies / "a.prom").write_text('nccl_bus_bandwidth_gbs{node="n",gpu="GPU0"} 1\n')
+    (copies / "a.prom").write_text(f'{upstream("busbw")}{{node="n",gpu="GPU0"}} 1\n')
     done = dashgen("import", "textfile", name, "-o", f"{name}-out", cwd=tmp_path)
     assert (done.returncode, done.stdout.isascii()) == (0, True)
     assert sorted(path.name for path in (tmp_path / f"{name}-out").iterdir()) == [STORY, SAMPLES]

@@ -19,6 +19,7 @@ from pydantic import BaseModel
 
 from dashgen import build
 from dashgen.build import accepted
+from dashgen.catalogue.metrics import upstream
 from dashgen.config import site as config
 from dashgen.config.site import Site
 from dashgen.config.targets import complete
@@ -201,7 +202,7 @@ DUMP = [
     for rank in range(2)
 ]
 PROM = "".join(
-    f'nccl_bus_bandwidth_gbs{{slurm_job_id="1",node="node1",gpu="GPU{gpu}",comm_name="tp",n_nodes="1",nranks="8",'
+    f'{upstream("busbw")}{{slurm_job_id="1",node="node1",gpu="GPU{gpu}",comm_name="tp",n_nodes="1",nranks="8",'
     f'collective="AllReduce",message_size="1-2MB",algo_proto="RING_LL",version="v5"}} {gpu}.25\n'
     for gpu in range(4)
 )

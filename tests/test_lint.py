@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from sample_board import BOARD, OTHER, SERIES
 
 import dashgen as package
+from dashgen.catalogue.metrics import upstream
 from dashgen.findings import Finding
 from dashgen.grafana import dashboard as grafana
 from dashgen.lint.rules import RULES, documentation, lint, render
@@ -129,7 +130,7 @@ def foreign_label(board: Json) -> None:
 
 
 def bare_counter(board: Json) -> None:
-    expr(board, "sum by (slurm_job_id, transport) (nccl_collectives_total)")
+    expr(board, f"sum by (slurm_job_id, transport) ({upstream('collectives')})")
 
 
 def wrong_title(board: Json) -> None:
@@ -292,10 +293,10 @@ VENDOR: Json = {
     },
     "panels": [
         {"id": 1, "type": "row", "title": "P2P Send", "gridPos": {"x": 0, "y": 0, "w": 24, "h": 1}, "panels": []},
-        vendor_panel(2, "Bandwidth [NVLink Only]", "nccl_p2p_bus_bandwidth_gbs", 'n_nodes="1"'),
-        vendor_panel(3, "Bandwidth [NET]", "nccl_p2p_bus_bandwidth_gbs", 'n_nodes!="1"'),
-        vendor_panel(4, "Exec Time [NET]", "nccl_p2p_exec_time_microseconds", 'n_nodes!="1"'),
-        vendor_panel(5, "Exec Time [NVLink Only]", "nccl_p2p_exec_time_microseconds", 'n_nodes!="1"'),
+        vendor_panel(2, "Bandwidth [NVLink Only]", upstream("p2p_busbw"), 'n_nodes="1"'),
+        vendor_panel(3, "Bandwidth [NET]", upstream("p2p_busbw"), 'n_nodes!="1"'),
+        vendor_panel(4, "Exec Time [NET]", upstream("p2p_exec"), 'n_nodes!="1"'),
+        vendor_panel(5, "Exec Time [NVLink Only]", upstream("p2p_exec"), 'n_nodes!="1"'),
     ],
 }
 

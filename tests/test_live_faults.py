@@ -27,6 +27,7 @@ import pytest
 from engines import remote
 
 from dashgen import build
+from dashgen.catalogue.metrics import upstream
 from dashgen.config import site as config
 from dashgen.config.site import Site
 from dashgen.engine import scheduled as engine
@@ -71,7 +72,7 @@ def wrong_clocks(samples: Samples, story: Recording) -> list[Series]:
     numbers = {name: number for number, name in enumerate(instances(samples))}
     return [
         replace(one, values=one.values + (60 if numbers[instance(one)] % 2 else -60))
-        if one.name == "node_textfile_mtime_seconds"
+        if one.name == upstream("mtime")
         else one
         for one in samples
     ]

@@ -14,6 +14,7 @@ import pytest
 from processes import tool
 
 from dashgen import durations
+from dashgen.catalogue.metrics import upstream
 from dashgen.engine import prometheus
 from dashgen.engine.loopback import reserved_ports
 from dashgen.engine.programs import find
@@ -243,10 +244,10 @@ def test_what_is_not_a_rule_file_is_refused() -> None:
 def test_points_in_time_agree_with_the_clock_and_come_back_as_they_were() -> None:
     mtimes = [START - 100] * 2 + [START + 28] * 2
     text = rules(
-        "{record: 'job:age:seconds', expr: 'time() - max(node_textfile_mtime_seconds)'}",
-        "{record: 'job:file:timestamp_seconds', expr: 'max(node_textfile_mtime_seconds)'}",
+        f"{{record: 'job:age:seconds', expr: 'time() - max({upstream('mtime')})'}}",
+        f"{{record: 'job:file:timestamp_seconds', expr: 'max({upstream('mtime')})'}}",
     )
-    result = run(text, [series("node_textfile_mtime_seconds", mtimes, file="f.prom")], 3)
+    result = run(text, [series(upstream("mtime"), mtimes, file="f.prom")], 3)
     assert {one.name: one.values.tolist() for one in result.series} == {
         "job:age:seconds": [100, 2],
         "job:file:timestamp_seconds": [START - 100, START + 28],
@@ -256,7 +257,7 @@ def test_points_in_time_agree_with_the_clock_and_come_back_as_they_were() -> Non
 @pytest.mark.parametrize(
     ("name", "is_one"),
     [
-        ("node_textfile_mtime_seconds", True),
+        (upstream("mtime"), True),
         ("job_last_success_timestamp_seconds", True),
         ("job:dump:timestamp_seconds", True),
         ("job:dump_timestamp_seconds:max", True),
@@ -265,7 +266,7 @@ def test_points_in_time_agree_with_the_clock_and_come_back_as_they_were() -> Non
         ("job:nccl_progress:timestamp", True),
         ("job:dump_age:seconds", False),
         ("job:dump_timestamp_seconds:count", False),
-        ("nccl_collective_exec_time_microseconds", False),
+        (upstream("exec"), False),
         ("downtime_seconds", False),
     ],
 )

@@ -14,6 +14,7 @@ import pytest
 from processes import tool
 from slow_network import BANDWIDTH, START, samples, story
 
+from dashgen.catalogue.metrics import upstream
 from dashgen.errors import UserError
 from dashgen.model import AlertRule, Bundle, RecordingRule, RuleGroup, Sensitivity
 from dashgen.recordings.format import Recording, Series, write_samples, write_story
@@ -73,7 +74,7 @@ def board(*panels: Mapping[str, object], series: str = "job:nccl_busbw:max") -> 
 
 
 SPEED = panel("Speed", 'job:nccl_busbw:max{slurm_job_id=~"$job"}', "{{slurm_job_id}}")
-EMPTY = panel("Clock", "DCGM_FI_DEV_SM_CLOCK")
+EMPTY = panel("Clock", upstream("sm_clock"))
 
 
 def bundle(**changes: object) -> Bundle:
@@ -235,10 +236,10 @@ def test_an_empty_panel_is_no_finding_where_the_recording_does_not_list_the_boar
 
 def test_a_panel_that_needs_a_source_the_recording_lacks_may_be_empty(record: Callable[..., Path]) -> None:
     boards = {"jobs": board(EMPTY)}
-    needs = {("jobs", "Clock"): ["DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_GPU_UTIL"]}
+    needs = {("jobs", "Clock"): [upstream("sm_clock"), upstream("gpu_util")]}
     proof = prove(bundle(dashboards=boards), record(boards=["jobs"]), panel_needs=needs)
     assert complaints(proof) == [] and proof.panels[0].excused
-    other = replace(samples()[0], name="DCGM_FI_DEV_GPU_UTIL")
+    other = replace(samples()[0], name=upstream("gpu_util"))
     folder = record("with-dcgm", [*samples(), other], boards=["jobs"])
     proof = prove(bundle(dashboards=boards), folder, panel_needs=needs)
     assert complaints(proof) == ["jobs: Clock: returns no data"]
@@ -315,7 +316,7 @@ def test_a_missing_tool_is_told_before_any_work(record: Callable[..., Path], mon
 
 def test_what_no_recording_shows_is_unproven(record: Callable[..., Path]) -> None:
     boards = {"jobs": board(SPEED, EMPTY)}
-    clock = replace(samples()[0], name="DCGM_FI_DEV_SM_CLOCK")
+    clock = replace(samples()[0], name=upstream("sm_clock"))
     proofs = [prove(bundle(dashboards=boards), record())]
     assert [each.what for each in unproven(proofs)] == ["jobs: Clock: query A returns no data on any recording"]
     proofs.append(prove(bundle(dashboards=boards), record("with-dcgm", [*samples(), clock])))
@@ -365,7 +366,7 @@ def test_a_series_that_nobody_exposes_is_a_finding_wherever_it_is_read() -> None
     assert [(each.rule, each.where, each.message.split(",")[0]) for each in check_packs(packs, set())] == [
         ("unknown-series", "recording.yaml: job:nccl_busbw:max", f"reads {BANDWIDTH}"),
         ("unknown-series", "alerts-low.yaml: NcclBandwidthLow", "reads job:nccl_busbw:min"),
-        ("unknown-series", "jobs: Clock", "reads DCGM_FI_DEV_SM_CLOCK"),
+        ("unknown-series", "jobs: Clock", f"reads {upstream('sm_clock')}"),
         ("unknown-series", "jobs: variable job", "reads job:nothing:max"),
     ]
 

@@ -13,6 +13,7 @@ import pytest
 from board_answers import ask, moment, shown
 
 from dashgen import build
+from dashgen.catalogue.metrics import upstream
 from dashgen.config import site as config
 from dashgen.grafana.parsed import Board
 from dashgen.recordings.format import Series
@@ -38,8 +39,8 @@ def ranks(**labels: str) -> list[Series]:
     found = []
     for rank, time in enumerate(TIMES):
         at = {"node": f"n{rank // 8}", "gpu": f"GPU{rank % 8}", **common}
-        found.append(moment("nccl_collective_exec_time_microseconds", time, **at))
-        found.append(moment("nccl_bus_bandwidth_gbs", 100_000 / time, **at))
+        found.append(moment(upstream("exec"), time, **at))
+        found.append(moment(upstream("busbw"), 100_000 / time, **at))
     if common["message_size"][-2:] == "MB":  # as the rule has it
         common.pop("version")
         found.append(moment("peer:nccl_busbw:best", 200.0, **common))

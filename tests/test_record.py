@@ -19,7 +19,7 @@ from processes import serving, tool
 from servers import Asked, Reply, answering, success
 
 from dashgen import build
-from dashgen.catalogue.metrics import METRICS
+from dashgen.catalogue.metrics import METRICS, upstream
 from dashgen.config import site as config
 from dashgen.engine.prometheus import evaluate
 from dashgen.errors import UserError
@@ -75,16 +75,16 @@ def fleet(phase: float = 0.0) -> list[Series]:
         collective = {"collective": "AllReduce", "algo_proto": "RING_SIMPLE"}
         path = f"/home/secret/textfile/nccl_inspector_metrics_{uuid}.prom"
         found += [
-            series("nccl_bus_bandwidth_gbs", phase, **job, **shape, **collective),
-            series("nccl_p2p_exec_time_microseconds", phase, **job, **shape, p2p_operation="Send"),
-            series("nccl_collectives_total", phase, **job),
-            series("nccl_bus_bandwidth_gbs", phase, **job | {"slurm_job_id": "9"}, **shape, **collective),
-            series("node_textfile_mtime_seconds", phase, file=path, **scrape),
-            series("node_infiniband_port_data_received_bytes_total", phase, device="mlx5_0", port="1", **scrape),
-            series("promhttp_metric_handler_errors_total", phase, cause="gathering", **scrape),
+            series(upstream("busbw"), phase, **job, **shape, **collective),
+            series(upstream("p2p_exec"), phase, **job, **shape, p2p_operation="Send"),
+            series(upstream("collectives"), phase, **job),
+            series(upstream("busbw"), phase, **job | {"slurm_job_id": "9"}, **shape, **collective),
+            series(upstream("mtime"), phase, file=path, **scrape),
+            series(upstream("ib_received"), phase, device="mlx5_0", port="1", **scrape),
+            series(upstream("gathering_errors"), phase, cause="gathering", **scrape),
             series("up", phase, **scrape),
             series(
-                "DCGM_FI_DEV_SM_CLOCK",
+                upstream("sm_clock"),
                 step=30,
                 gpu="3",
                 UUID=f"GPU-{uuid}",
@@ -260,7 +260,7 @@ def test_jobs_of_equal_names_in_two_clusters_keep_their_machines_apart(tmp_path:
     with prometheus([*a, *b], tmp_path) as url:
         recorded(url, tmp_path / "recording", "1", site=site)
     clusters = {
-        dict(one.labels)["cluster"] for one in read_samples(tmp_path / "recording") if one.name != "slurm_job_info"
+        dict(one.labels)["cluster"] for one in read_samples(tmp_path / "recording") if one.name != upstream("job_info")
     }
     assert clusters == {"a"}
 
@@ -303,7 +303,7 @@ def test_victoriametrics_is_recorded_as_well(tmp_path: Path) -> None:
         client.request("POST", "/api/v1/import/prometheus", text.encode())
         client.get("/internal/force_flush")
         recorded(url, tmp_path / "recording")
-    job = [one for one in fleet() if of_the_job(one) and one.name not in ("train_tflops", "DCGM_FI_DEV_SM_CLOCK")]
+    job = [one for one in fleet() if of_the_job(one) and one.name not in ("train_tflops", upstream("sm_clock"))]
     found = plain([one for one in read_samples(tmp_path / "recording") if not one.name.startswith("DCGM")])
     assert found == plain(job)
 

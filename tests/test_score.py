@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from processes import rule_engine, tool
 
+from dashgen.catalogue.metrics import upstream
 from dashgen.config import site as config
 from dashgen.engine import scheduled as engine
 from dashgen.engine.prometheus import Firing, evaluate
@@ -51,16 +52,16 @@ groups:
   rules:
   - {alert: Slow, expr: 'job:bandwidth:avg < 80', for: 30s, keep_firing_for: 1m, labels: {sensitivity: medium}}
 """
-MEAN = """
+MEAN = f"""
 groups:
 - name: recording
   interval: 30s
   rules:
-  - {record: 'job:bandwidth:avg', expr: avg by (slurm_job_id) (nccl_bus_bandwidth_gbs)}
+  - {{record: 'job:bandwidth:avg', expr: avg by (slurm_job_id) ({upstream("busbw")})}}
 """
 
 
-SAME = "label_replace(nccl_bus_bandwidth_gbs, 'gpu', '', 'gpu', '.*')"  # four series become one
+SAME = f"label_replace({upstream('busbw')}, 'gpu', '', 'gpu', '.*')"  # four series become one
 
 
 def moments(*, offsets: bool) -> Moments:
@@ -101,7 +102,7 @@ def test_with_offsets_no_rule_depends_on_the_order_of_files(program: str) -> Non
 
 
 def test_rules_that_fail_are_told_with_their_name(program: str) -> None:
-    text = MEAN.replace("avg by (slurm_job_id) (nccl_bus_bandwidth_gbs)", f'"{SAME}"')
+    text = MEAN.replace(f"avg by (slurm_job_id) ({upstream('busbw')})", f'"{SAME}"')
     failing = HIGH.replace("labels:", "annotations: {summary: '{{ .Nothing }}'}, labels:").replace("< 80", "> 0")
     found = engine.replay(program, {"a.yaml": text, "b.yaml": failing}, slow_network.samples(), moments(offsets=False))
     failures = {one.rule: one.message for one in found.rules if one.failures}
@@ -302,7 +303,7 @@ def test_own_packs_are_those_of_the_site_and_of_the_tiers_asked_for() -> None:
 
 # The command.
 
-PACK = """
+PACK = f"""
 groups:
 - name: alerts
   interval: 30s
@@ -310,10 +311,10 @@ groups:
   - alert: JobSlow
     expr: job:bandwidth:avg < 80
     for: 30s
-    labels: {signal: degradation, severity: critical, suspect: network, transport: network, sensitivity: medium}
+    labels: {{signal: degradation, severity: critical, suspect: network, transport: network, sensitivity: medium}}
   - alert: AlwaysThere
-    expr: vector(1) and on () nccl_bus_bandwidth_gbs
-    labels: {signal: outlier, severity: warning, slurm_job_id: '7', sensitivity: medium}
+    expr: vector(1) and on () {upstream("busbw")}
+    labels: {{signal: outlier, severity: warning, slurm_job_id: '7', sensitivity: medium}}
 """
 
 
@@ -410,7 +411,7 @@ def test_rules_that_are_not_there_are_one_line(world: Path) -> None:
 
 @pytest.mark.usefixtures("program")
 def test_a_rule_that_fails_on_a_recording_is_listed(world: Path) -> None:
-    failing = PACK.replace("vector(1) and on () nccl_bus_bandwidth_gbs", f'"{SAME}"')
+    failing = PACK.replace(f"vector(1) and on () {upstream('busbw')}", f'"{SAME}"')
     (world / "rules" / "alerts.yaml").write_text(failing)
     done = dashgen("score", "--recordings", "world", "--rules", "rules", cwd=world)
     assert done.returncode == 1

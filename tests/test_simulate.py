@@ -14,6 +14,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dashgen.catalogue.metrics import upstream
 from dashgen.errors import UserError
 from dashgen.recordings.format import SAMPLES, STORY, Recording, Series, read_samples, read_story
 from dashgen.recordings.inspector import message_size_range
@@ -23,7 +24,7 @@ from dashgen.simulator.scenario import Scenario, load_scenario, scenario_names, 
 from dashgen.simulator.simulate import make_recording, simulate
 
 RECORDINGS = Path(__file__).parent / "recordings"
-BANDWIDTH, TIME = "nccl_bus_bandwidth_gbs", "nccl_collective_exec_time_microseconds"
+BANDWIDTH, TIME = upstream("busbw"), upstream("exec")
 TFLOPS = "megatron_training_throughput_tflops"
 PARALLEL = {"fsdp": {}, "cp-fsdp": {"cp": 4}, "tp-fsdp": {"tp": 2}, "tp-dp": {"tp": 4}, "tp-pp-dp": {"tp": 2, "pp": 2}}
 
@@ -111,7 +112,7 @@ def test_a_slow_nic_slows_its_own_rail_alone() -> None:
     for labels, one in labelled(series, TIME, n_nodes="4", message_size="256-257MB"):
         longer = mean(one, recording, 450, 720) / mean(one, recording, 0, 360)
         assert longer == pytest.approx(2.5 if labels["gpu"] == "GPU1" else 1, rel=0.1)
-    discards = labelled(series, "node_infiniband_port_discards_transmitted_total", device="mlx5_1")
+    discards = labelled(series, upstream("ib_discards"), device="mlx5_1")
     assert [one.values[-1] > 10_000 for labels, one in discards if labels["instance"] == "node02:9100"] == [True]
     assert sum(one.values.max() for labels, one in discards if labels["instance"] != "node02:9100") == 0
 
@@ -157,11 +158,11 @@ def test_same_seed_same_bytes_and_another_seed_other_bytes(tmp_path: Path) -> No
 def test_a_hang_freezes_values_and_mtimes_while_gpus_look_busy() -> None:
     recording, series = simulate(scenario(events=[{"kind": "hang", "start": "6m"}]))
     after = recording.start.timestamp() + 360 + 32
-    for name in (BANDWIDTH, TIME, "node_textfile_mtime_seconds", TFLOPS):
+    for name in (BANDWIDTH, TIME, upstream("mtime"), TFLOPS):
         for _, one in labelled(series, name):
             assert len(set(one.values[one.times > after].tolist())) == 1
             assert one.times[-1] == recording.end.timestamp()
-    for name, value in (("DCGM_FI_DEV_GPU_UTIL", 100), ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", 0)):
+    for name, value in ((upstream("gpu_util"), 100), (upstream("tensor_active"), 0)):
         assert all(set(one.values[one.times > after].tolist()) == {value} for _, one in labelled(series, name))
 
 
@@ -170,30 +171,30 @@ def test_files_of_a_hung_job_with_counters_are_rewritten_without_bandwidths() ->
     recording, series = simulate(scenario(events=[hang], companions={"counters": True}))
     after = recording.start.timestamp() + 360 + 62
     assert not any((one.times > after).any() for _, one in labelled(series, BANDWIDTH))
-    for _, one in labelled(series, "nccl_collectives_total"):
+    for _, one in labelled(series, upstream("collectives")):
         assert len(set(one.values[one.times > after].tolist())) == 1
-    for _, one in labelled(series, "node_textfile_mtime_seconds"):
+    for _, one in labelled(series, upstream("mtime")):
         assert one.times[-1] - one.values[-1] < 35
 
 
 def test_a_killed_job_leaves_its_files_and_idle_gpus() -> None:
     recording, series = simulate(scenario(job={"to": "6m", "ends": "killed"}))
     assert all(one.times[-1] == recording.end.timestamp() for _, one in labelled(series, BANDWIDTH))
-    assert all(one.values[-1] < one.times[-1] - 350 for _, one in labelled(series, "node_textfile_mtime_seconds"))
-    assert all(one.values[-1] == 0 for _, one in labelled(series, "DCGM_FI_DEV_GPU_UTIL"))
-    assert all(one.values[-1] < 100 for _, one in labelled(series, "DCGM_FI_DEV_FB_USED"))
+    assert all(one.values[-1] < one.times[-1] - 350 for _, one in labelled(series, upstream("mtime")))
+    assert all(one.values[-1] == 0 for _, one in labelled(series, upstream("gpu_util")))
+    assert all(one.values[-1] < 100 for _, one in labelled(series, upstream("memory_used")))
     assert [fault.kind for fault in recording.faults] == ["kill"]
 
 
 def test_a_clean_end_removes_the_files_and_a_dead_rank_does_not() -> None:
     recording, series = simulate(scenario(job={"to": "6m", "ends": "clean"}))
     gone = recording.start.timestamp() + 360 + 45
-    for name in (BANDWIDTH, TIME, "node_textfile_mtime_seconds", TFLOPS):
+    for name in (BANDWIDTH, TIME, upstream("mtime"), TFLOPS):
         assert all(one.times[-1] <= gone for _, one in labelled(series, name))
     dead = {"kind": "dead-rank", "node": "node02", "gpu": 1, "start": "6m"}
     recording, series = simulate(scenario(events=[dead]))
     assert all(one.times[-1] == recording.end.timestamp() for _, one in labelled(series, BANDWIDTH))
-    last = [one.values[-1] for _, one in labelled(series, "DCGM_FI_DEV_GPU_UTIL")]
+    last = [one.values[-1] for _, one in labelled(series, upstream("gpu_util"))]
     assert sorted(last) == [0] + [100] * 15
 
 
@@ -206,7 +207,7 @@ def test_a_later_job_takes_over_the_files_of_a_killed_one() -> None:
     last = {labels["node"]: labels["slurm_job_id"] for labels, one in labelled(series, BANDWIDTH)
             if one.times[-1] == max(one.times[-1] for _, one in labelled(series, BANDWIDTH))}  # fmt: skip
     assert last == {"node01": "2", "node02": "2", "node03": "1", "node04": "1"}
-    files = [(labels["instance"], labels["file"]) for labels, _ in labelled(series, "node_textfile_mtime_seconds")]
+    files = [(labels["instance"], labels["file"]) for labels, _ in labelled(series, upstream("mtime"))]
     assert len(files) == len(set(files)) == 16
 
 
@@ -215,7 +216,7 @@ def test_checkpoints_freeze_files_and_evaluations_drop_gradients() -> None:
     forward = {"kind": "evaluation", "start": "8m", "end": "11m"}
     recording, series = simulate(scenario(events=[pause, forward]))
     start = recording.start.timestamp()
-    for _, one in labelled(series, "node_textfile_mtime_seconds"):
+    for _, one in labelled(series, upstream("mtime")):
         assert len(set(one.values[(one.times > start + 285) & (one.times < start + 360)].tolist())) == 1
     for labels, one in labelled(series, BANDWIDTH):
         there = bool(((one.times > start + 560) & (one.times < start + 650)).any())
@@ -227,7 +228,7 @@ def test_a_torn_file_misses_its_series_and_sets_the_scrape_error() -> None:
     unreadable = {"kind": "unreadable", "node": "node03", "gpu": 1, "start": "4m", "end": "8m"}
     recording, series = simulate(scenario(events=[unreadable]))
     start = recording.start.timestamp()
-    ((_, error),) = labelled(series, "node_textfile_scrape_error", instance="node03:9100")
+    ((_, error),) = labelled(series, upstream("textfile_error"), instance="node03:9100")
     during = (error.times >= start + 240) & (error.times < start + 480)
     assert (error.values == during).all()
     missing = labelled(series, BANDWIDTH, node="node03", gpu="GPU1")
@@ -250,8 +251,8 @@ def test_an_exporter_that_is_gone_takes_everything_of_its_node_but_not_dcgm() ->
 def test_equal_gpu_labels_lose_series_and_show_as_gathering_errors() -> None:
     _, series = simulate(scenario(job={"one_visible_gpu": True}))
     assert {labels["gpu"] for labels, _ in labelled(series, BANDWIDTH)} == {"GPU0"}
-    assert len(labelled(series, "node_textfile_mtime_seconds")) == 16
-    errors = [one.values for _, one in labelled(series, "promhttp_metric_handler_errors_total", cause="gathering")]
+    assert len(labelled(series, upstream("mtime"))) == 16
+    errors = [one.values for _, one in labelled(series, upstream("gathering_errors"), cause="gathering")]
     assert len(errors) == 4 and all((np.diff(values) == 1).all() for values in errors)
 
 
@@ -307,8 +308,8 @@ def test_inspector_series_have_the_labels_of_the_contract(preset: str, flavour: 
     shapes = {
         BANDWIDTH: CONTRACT | COLLECTIVE,
         TIME: CONTRACT | COLLECTIVE,
-        "nccl_p2p_bus_bandwidth_gbs": CONTRACT | P2P,
-        "nccl_p2p_exec_time_microseconds": CONTRACT | P2P,
+        upstream("p2p_busbw"): CONTRACT | P2P,
+        upstream("p2p_exec"): CONTRACT | P2P,
     }
     ours = [one for one in series if one.name.startswith("nccl_")]
     assert {one.name for one in ours} == set(list(shapes)[: 4 if preset == "tp-pp-dp" else 2])

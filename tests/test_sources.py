@@ -15,6 +15,7 @@ from engines.timelines import VERDICT
 from processes import DIRECT, rule_engine, serving
 
 from dashgen import build
+from dashgen.catalogue.metrics import upstream
 from dashgen.config.site import Site, site
 from dashgen.engine import scheduled as engine
 from dashgen.engine.prometheus import check_rules
@@ -99,8 +100,8 @@ def test_prometheus_3_receives_otlp_under_the_names_and_labels_of_the_source(tmp
     flags = (f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/data")
     more = ("--web.enable-otlp-receiver", "--web.listen-address=127.0.0.1:PORT")
     metrics = [
-        posted({"name": "nccl_bus_bandwidth_gbs", "unit": "GB/s"}),
-        posted({"name": "nccl_collective_exec_time_microseconds", "unit": "us"}),
+        posted({"name": upstream("busbw"), "unit": "GB/s"}),
+        posted({"name": upstream("exec"), "unit": "us"}),
     ]
     resource = {"attributes": attributes({"service.instance.id": "host-a", "slurm.job.id": "7"})}
     body = {"resourceMetrics": [{"resource": resource, "scopeMetrics": [{"scope": {}, "metrics": metrics}]}]}

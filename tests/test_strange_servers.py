@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dashgen import promql
+from dashgen.catalogue.metrics import upstream
 from dashgen.config import site as config
 from dashgen.errors import UserError
 from dashgen.live.client.api import Prometheus
@@ -35,8 +36,8 @@ NASTY = ['"} or vector(1) #', "a\\", "\n", "<busbw>", "{{ $labels }}", "é", "",
 LABELS = ["slurm_job_id", "node", "gpu", "instance", "file", "message_size", "state", "suspect", "transport", "n_nodes"]
 NAMES = [
     VERDICT,
-    "nccl_bus_bandwidth_gbs",
-    "node_textfile_mtime_seconds",
+    upstream("busbw"),
+    upstream("mtime"),
     "ALERTS",
     "job:nccl_gpus:count",
     "target_info",
@@ -134,7 +135,7 @@ def test_no_answer_of_a_server_ends_in_a_traceback(
 
 @given(st.lists(st.text(), min_size=1, max_size=3), st.dictionaries(st.sampled_from(LABELS), st.text(), max_size=6))
 def test_no_name_that_a_user_or_a_server_gives_becomes_promql(jobs: list[str], labels: dict[str, str]) -> None:
-    keys = [("nccl_bus_bandwidth_gbs", tuple(sorted(labels.items())))]
+    keys = [(upstream("busbw"), tuple(sorted(labels.items())))]
     for asked in [selection.of_jobs(jobs, SITE), *selection.beside(keys, jobs, SITE)]:
         (found,) = promql.selectors(promql.parse(asked))
         assert {each.label for each in found.matchers} <= {*LABELS, "__name__", "job_id", "Hostname", "hostname"}

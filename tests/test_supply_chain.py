@@ -27,6 +27,7 @@ from packaging.utils import canonicalize_name
 from processes import tool
 from sbom import ROOT, Locked
 
+from dashgen.catalogue.metrics import upstream
 from dashgen.cli.main import app
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -163,7 +164,7 @@ WITH_DATA = ("build", "simulate", "preview")  # that read files of the package
 
 def run_commands(python: Path | str, wanted: list[tuple[str, int]], cwd: Path, env: dict[str, str]) -> None:
     (cwd / "copies" / "1700000000").mkdir(parents=True)
-    (cwd / "copies" / "1700000000" / "a.prom").write_text('nccl_bus_bandwidth_gbs{node="n",gpu="GPU0"} 1\n')
+    (cwd / "copies" / "1700000000" / "a.prom").write_text(f'{upstream("busbw")}{{node="n",gpu="GPU0"}} 1\n')
     (cwd / "dump.log").write_text("nothing\n")
     for words, code in wanted:
         done = subprocess.run(

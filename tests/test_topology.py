@@ -11,6 +11,7 @@ import pytest
 from board_answers import ask, moment, panel, shown
 
 from dashgen import build
+from dashgen.catalogue.metrics import upstream
 from dashgen.config import site as config
 from dashgen.recordings.format import Series
 
@@ -129,10 +130,10 @@ def test_temperature_power_and_memory_stand_beside_lateness(outliers: Json, tmp_
             at = {"Hostname": node, "gpu": gpu, "UUID": f"{node}-{gpu}", "instance": f"{node}:9400"}
             hot = node == LATE and gpu == "1"
             data += [
-                moment("DCGM_FI_DEV_GPU_UTIL", 100, **at),
-                moment("DCGM_FI_DEV_GPU_TEMP", 91 if hot else 60, **at),
-                moment("DCGM_FI_DEV_POWER_USAGE", 400 if hot else 690, **at),
-                moment("DCGM_FI_DEV_FB_USED", 60_000, **at),
+                moment(upstream("gpu_util"), 100, **at),
+                moment(upstream("gpu_temperature"), 91 if hot else 60, **at),
+                moment(upstream("gpu_power"), 400 if hot else 690, **at),
+                moment(upstream("memory_used"), 60_000, **at),
             ]
     table = shown(outliers, title, ask(outliers, title, data, tmp_path))
     rows = [row for row in table.rows if row["Node"] == LATE]

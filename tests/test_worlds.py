@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from test_simulate import BANDWIDTH, TFLOPS, TIME, labelled, mean, scenario
 
+from dashgen.catalogue.metrics import upstream
 from dashgen.config import site as config
 from dashgen.errors import UserError
 from dashgen.recordings.format import Series, to_openmetrics
@@ -152,7 +153,7 @@ def test_ranks_that_wait_spinning_look_busy_and_the_log_may_count_the_wait() -> 
     job = {**RAILS, "log_counts": "pauses"}
     recording, series = simulate(scenario(job=job, events=[pause]))
     within = recording.start.timestamp() + np.array([395, 475])
-    for name, value in (("DCGM_FI_DEV_GPU_UTIL", 100), ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", 0)):
+    for name, value in ((upstream("gpu_util"), 100), (upstream("tensor_active"), 0)):
         for _, one in labelled(series, name):
             assert set(one.values[(one.times > within[0]) & (one.times < within[1])].tolist()) == {value}
     ((_, gauge),) = labelled(series, TFLOPS)
@@ -165,10 +166,10 @@ def test_ranks_that_wait_spinning_look_busy_and_the_log_may_count_the_wait() -> 
 @pytest.mark.parametrize(
     ("key", "name"),
     [
-        ("mtime", "node_textfile_mtime_seconds"),
-        ("dcgm_tensor", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"),
-        ("dcgm_memory", "DCGM_FI_DEV_FB_USED"),
-        ("dcgm_clock", "DCGM_FI_DEV_SM_CLOCK"),
+        ("mtime", upstream("mtime")),
+        ("dcgm_tensor", upstream("tensor_active")),
+        ("dcgm_memory", upstream("memory_used")),
+        ("dcgm_clock", upstream("sm_clock")),
     ],
 )
 def test_a_missing_companion_takes_its_series_and_nothing_else(key: str, name: str) -> None:
@@ -216,5 +217,5 @@ def test_two_clusters_of_equal_names_never_share_a_label_set() -> None:
 def test_recordings_that_share_a_series_are_not_put_together() -> None:
     recording, _ = simulate(scenario(lasts="2m"))
     mine: list[Series] = [Series(BANDWIDTH, (("node", "a"),), np.array([0.0]), np.array([1.0]))]
-    with pytest.raises(UserError, match=r'nccl_bus_bandwidth_gbs\{node="a"\}: two recordings have it'):
+    with pytest.raises(UserError, match=rf'{upstream("busbw")}\{{node="a"\}}: two recordings have it'):
         together([(recording, mine), (recording, mine)])

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, cast
 
+from dashgen.catalogue.metrics import upstream
+
 Source = Literal["nccl", "nccl-otlp", "rccl", "soperator"]
 
 # Without files of node_exporter nothing tells how old a file is, and its handler's errors are of other series.
@@ -20,8 +22,8 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
     # The receiver adds the unit GB/s to a name; slurm.job.id, of the resource, is slurm_job_id where it is promoted.
     "nccl-otlp": {
         "metrics": {
-            "busbw": "nccl_bus_bandwidth_gbs_GB_per_second",
-            "p2p_busbw": "nccl_p2p_bus_bandwidth_gbs_GB_per_second",
+            "busbw": f"{upstream('busbw')}_GB_per_second",
+            "p2p_busbw": f"{upstream('p2p_busbw')}_GB_per_second",
         },
         "companions": _NO_FILES,
     },

@@ -7,10 +7,11 @@
 
 from __future__ import annotations
 
+from dashgen.catalogue.metrics import upstream
 from dashgen.targets.rulefile import to_yaml
 
 PEER = "slurm_job_id, comm_name, n_nodes, nranks, collective, message_size, algo_proto"
-EXEC = "nccl_collective_exec_time_microseconds"
+EXEC = upstream("exec")
 
 
 def _pack(name: str, recorded: dict[str, str], slow: str, hold: str, late: str) -> str:
@@ -36,14 +37,14 @@ def _alert(name: str, expr: str, hold: str, signal: str, severity: str, pack: st
 PEERS = {
     "naive": _pack(
         "naive",
-        {"naive:busbw:avg": "avg by (slurm_job_id) (nccl_bus_bandwidth_gbs)"},
+        {"naive:busbw:avg": f"avg by (slurm_job_id) ({upstream('busbw')})"},
         "naive:busbw:avg < 0.8 * avg_over_time(naive:busbw:avg[1h])",
         "5m",
         f"max by (slurm_job_id, node, gpu) ({EXEC} / on ({PEER}) group_left () avg by ({PEER}) ({EXEC})) > 1.5",
     ),
     "zscore": _pack(
         "zscore",
-        {"zscore:busbw:avg": "avg by (slurm_job_id) (nccl_bus_bandwidth_gbs)"},
+        {"zscore:busbw:avg": f"avg by (slurm_job_id) ({upstream('busbw')})"},
         "(zscore:busbw:avg - avg_over_time(zscore:busbw:avg[1h])) / stddev_over_time(zscore:busbw:avg[1h]) < -3",
         "1m",
         f"max by (slurm_job_id, node, gpu) (({EXEC} - on ({PEER}) group_left () avg by ({PEER}) ({EXEC}))"
