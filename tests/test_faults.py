@@ -416,7 +416,7 @@ def one_line(done: Done) -> str:
 def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path, command: list[str]) -> None:
     copies = tmp_path / "snap" / "1700000000"
     copies.mkdir(parents=True)
-    series = (f'nccl_bus_bandwidth_gbs{{node="n{number}",gpu="GPU0"}} 1\n' for number in range(500))
+    series = (f'{upstream("busbw")}{{node="n{number}",gpu="GPU0"}} 1\n' for number in range(500))
     (copies / "a.prom").write_text("".join(series))
     before = tree(tmp_path)
     done = dashgen(*command, cwd=tmp_path, before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, 2_000)))
