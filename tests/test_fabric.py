@@ -13,7 +13,7 @@ from processes import tool
 from dashgen import build, catalogue
 from dashgen.catalogue.metrics import upstream
 from dashgen.catalogue.runbooks import COUNTERS
-from dashgen.catalogue.signals import fabric
+from dashgen.catalogue.signals.fabric import counters
 from dashgen.config import site as config
 from dashgen.engine.prometheus import evaluate
 from dashgen.model import AlertRule, Sensitivity, Severity
@@ -189,7 +189,7 @@ def test_a_suspect_speaks_for_the_counters_of_its_node_and_never_for_itself() ->
 
 
 def test_every_counter_has_a_line_in_the_runbooks_table() -> None:
-    assert {each.name for each in fabric.COUNTERS_OF_PORTS} == set(COUNTERS)
+    assert {each.name for each in counters.COUNTERS_OF_PORTS} == set(COUNTERS)
 
 
 def test_every_panel_of_the_fabric_board_names_the_source_it_needs() -> None:

@@ -8,6 +8,7 @@ from dashgen.catalogue.baselines import USUAL_GROUP
 from dashgen.catalogue.signals import (
     acceptance,
     bandwidth,
+    degradation,
     fabric,
     freshness,
     lateness,
@@ -48,7 +49,7 @@ SIGNALS: tuple[Signal, ...] = (
 )
 
 ALERTS: tuple[Alert, ...] = (
-    *verdict.ALERTS,
+    *degradation.ALERTS,
     *stalls.ALERTS,
     *telemetry.ALERTS,
     *shape.ALERTS,

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from dashgen import build, catalogue, durations
 from dashgen.catalogue import baselines
-from dashgen.catalogue.signals import lateness, stalls, throughput, transport, verdict
+from dashgen.catalogue.signals import degradation, lateness, stalls, throughput, transport, verdict
 from dashgen.config import site as config
 from dashgen.engine import scheduled as engine
 from dashgen.model import Alert, Sensitivity, Signal, Tier
@@ -41,7 +41,7 @@ SLACK: Mapping[str, float] = {
 }
 """The headline figures, and the change of each that is none: one case of fifty, one dump, one alarm in four days."""
 
-MODULES = (baselines, transport, lateness, throughput, stalls, verdict)
+MODULES = (baselines, transport, lateness, throughput, stalls, verdict, degradation)
 """Where the detection rules are written; those of baselines are in the signals that the others learn."""
 
 _TOKEN = re.compile(
@@ -111,7 +111,7 @@ def signals() -> tuple[Signal, ...]:
 
 def alerts() -> tuple[Alert, ...]:
     """The alerts of the detection rules."""
-    return (*verdict.ALERTS, *stalls.ALERTS)
+    return (*degradation.ALERTS, *stalls.ALERTS)
 
 
 def knobs(tier: Sensitivity) -> list[Knob]:

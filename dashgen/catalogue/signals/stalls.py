@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dashgen.catalogue.runbooks import HANGS
 from dashgen.catalogue.signals.dcgm import ALONE, MEMORY, TENSOR_ACTIVE, UTILISATION
-from dashgen.catalogue.signals.verdict import SINCE
+from dashgen.catalogue.signals.degradation import SINCE
 from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit
 
 GROUP = "nccl-stalls"

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is told of a verdict: a page where it costs throughput, else a ticket that names the suspect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dashgen.catalogue.runbooks import COMMUNICATION, LATE
+from dashgen.model import Alert, Runbook, Scope, Sensitivity, Severity, Tier
+
+SINCE = (
+    '{{ range query "job:nccl_verdict:since" }}{{ if eq .Labels.<job_label> $labels.<job_label> }} since '
+    "{{ .Value | humanizeTimestamp }}{{ end }}{{ end }}"
+)
+
+# Deep enough to page where nothing tells the throughput, and in three verdicts in a row.
+_BLIND = """\
+  job:nccl_verdict:depth{state="degraded"} > <depth_without_throughput>
+  and count_over_time(job:nccl_verdict:depth{state="degraded"}[<3 dumps - 1s>]) >= 3
+  unless on (<job>) job:training_throughput_loss:ratio"""
+# A loss that the page tells of is no ticket as well.
+_UNSEEN = f"""
+unless on (<job>) job:training_throughput_loss:ratio > <paged_loss>
+unless on (<job>) (
+{_BLIND}
+)"""
+
+_PAGES = {
+    Sensitivity.LOW: {"paged_loss": 0.10, "depth_without_throughput": 0.20},
+    Sensitivity.MEDIUM: {"paged_loss": 0.05, "depth_without_throughput": 0.15},
+    Sensitivity.HIGH: {"paged_loss": 0.04, "depth_without_throughput": 0.10},
+}
+
+
+def _page(level: Sensitivity, dumps: int) -> Tier:
+    """A page from the tier's loss of throughput on."""
+    extra = _PAGES[level]
+    return Tier(threshold=extra["paged_loss"], dumps=dumps, severity=Severity.CRITICAL, keep_firing=10, extra=extra)
+
+
+def _tickets(dumps: int) -> dict[Sensitivity, Tier]:
+    """A ticket for every verdict of that age, in the tiers that have tickets; the verdict has thresholds of its own."""
+    return {
+        level: Tier(threshold=0.0, dumps=dumps, severity=Severity.WARNING, keep_firing=10, extra=_PAGES[level])
+        for level in (Sensitivity.MEDIUM, Sensitivity.HIGH)
+    }
+
+
+_TICKET_SOURCES = "The verdict has its own: effect and significance. Paths are judged over two dumps, and a ticket waits for a third; lateness over three."
+
+# The page about the job speaks for the finer alerts that say why.
+_BY_THE_PAGE: Mapping[str, Scope] = {"NcclJobStalled": "job", "NcclJobDegraded": "job"}
+
+ALERTS = (
+    Alert(
+        name="NcclJobDegraded",
+        kind="degradation",
+        # A job that stands still is not slow: the stall is the page.
+        explained_by={"NcclJobStalled": "job"},
+        signal="job:nccl_verdict:depth",
+        expr=f"""
+job:nccl_verdict:depth{{state="degraded"}} ^ 0
+* on (<job>) group_left (evidence)
+(job:training_throughput_loss:ratio > <threshold>)
+or on (<job>)
+label_replace(
+{_BLIND},
+  "evidence", "none", "", ""
+)""",
+        limit="more than <threshold %> of the throughput is lost; where nothing tells the throughput, the suspect's depth is above <depth_without_throughput %>",
+        summary="Job {{ $labels.<job_label> }} is slowed down by its communication; suspect: {{ $labels.suspect }}.",
+        description="""
+{{ if eq $labels.evidence "none" -}}
+Communication of job {{ $labels.<job_label> }} is {{ $value | humanizePercentage }} worse than it is used to; \
+there is no throughput evidence.
+{{- else -}}
+Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its throughput \
+(evidence: {{ $labels.evidence }}) while its communication is slow.
+{{- end }} Suspect: {{ $labels.suspect }}{{ with $labels.transport }}, transport {{ . }}{{ end }}\
+{{ with $labels.<node_label> }}, node {{ . }}{{ end }}{{ with $labels.<gpu_label> }}, {{ . }}{{ end }}"""
+        + f"{SINCE}."
+        + """ Look first at the verdict on the job board, then at the evidence beside it.""",
+        tiers={
+            Sensitivity.LOW: _page(Sensitivity.LOW, 2),
+            Sensitivity.MEDIUM: _page(Sensitivity.MEDIUM, 0),
+            Sensitivity.HIGH: _page(Sensitivity.HIGH, 0),
+        },
+        sources="NVIDIA's blog of 2026-05-07 calls -13 % (310 to 268 TFLOP/s/GPU) an incident, and its shorter dip cost "
+        "6 to 8 % for four to eight dumps. Without throughput evidence: a 13 % loss takes at "
+        "least 13.5 % off bus bandwidth when all communication is exposed and 24 % when half of it is.",
+        dashboard="job",
+        runbook=Runbook(
+            meaning="The job does less work per second than it is used to, and its communication is slow at the same "
+            "time. This is the page; its labels are the verdict: suspect, transport, node and GPU as far as they are known.",
+            look_first=(
+                "Job board: the verdict, since when, how deep, and the evidence beside it.",
+                "A node or a GPU is named: that host. Only a GPU number is named with a network: the rail of that number.",
+                "Fabric counters of the job's nodes.",
+            ),
+            tell_apart=COMMUNICATION,
+            act=(
+                "suspect network: find what the slow paths share: a rail, a switch, a placement group; follow NcclTransportDegraded.",
+                "suspect nvlink: follow NcclNvlinkDegraded; drain the node.",
+                "suspect straggler: follow NcclGpuLate or NcclNodeLate; drain the node that is late.",
+            ),
+        ),
+    ),
+    Alert(
+        name="NcclTransportDegraded",
+        kind="degradation",
+        explained_by=_BY_THE_PAGE,
+        signal="job:nccl_verdict:depth",
+        expr='job:nccl_verdict:depth{state="degraded", suspect="network"} > <threshold>' + _UNSEEN,
+        limit="the verdict blames the network, and NcclJobDegraded does not page for it",
+        summary="Job {{ $labels.<job_label> }}: {{ $labels.transport }} bandwidth is degraded; "
+        "suspect: {{ $labels.suspect }}.",
+        description="The best bus bandwidth over {{ $labels.transport }} communicators of job {{ $labels.<job_label> }} is "
+        "{{ $value | humanizePercentage }} below what the job is used to"
+        "{{ with $labels.<gpu_label> }}, on the rail of {{ . }} alone{{ end }}" + f"{SINCE}. "
+        "Look first at the job board: which collectives fall, and does the other transport hold?",
+        tiers=_tickets(1),
+        sources=_TICKET_SOURCES,
+        dashboard="job",
+        runbook=Runbook(
+            meaning="The fastest member of a communicator, who waits for nobody, is slower than it used to be: the "
+            "path itself has become slower, not a rank. Overlapped communication may slow down without costing "
+            "throughput.",
+            look_first=(
+                "Job board, bandwidth by transport: mixed and network down with the domain flat is the network.",
+                "Job board, algorithm mix: a forced NCCL_ALGO or NCCL_PROTO shows as a change here.",
+                "Fabric counters of the job's nodes, for the time of the window.",
+            ),
+            tell_apart=COMMUNICATION,
+            act=(
+                "Find what the slow communicators share: a node, a rail (GPU number), a switch, a placement group.",
+                "Compare the suspect nodes with healthy ones by nccl-tests; drain those more than 20 % below.",
+            ),
+        ),
+    ),
+    Alert(
+        name="NcclGpuLate",
+        kind="outlier",
+        # A node whose links are slow arrives late as well; the links are the cause.
+        explained_by={**_BY_THE_PAGE, "NcclNvlinkDegraded": "node"},
+        signal="job:nccl_verdict:depth",
+        expr='job:nccl_verdict:depth{state="degraded", suspect="straggler", <gpu>!=""} > <threshold>' + _UNSEEN,
+        limit="the verdict blames one GPU, and NcclJobDegraded does not page for it",
+        summary="Job {{ $labels.<job_label> }}: {{ $labels.<gpu_label> }} of {{ $labels.<node_label> }} arrives late.",
+        description="{{ $labels.<gpu_label> }} of {{ $labels.<node_label> }} is {{ $value | humanizePercentage }} later than it is "
+        "used to: it arrives last and the other GPUs of job {{ $labels.<job_label> }} wait for it" + f"{SINCE}. "
+        "Look first at the outlier board, then at clocks, XIDs and processes of that GPU.",
+        tiers=_tickets(0),
+        sources=_TICKET_SOURCES,
+        dashboard="outliers",
+        runbook=LATE,
+    ),
+    Alert(
+        name="NcclNodeLate",
+        kind="outlier",
+        explained_by={**_BY_THE_PAGE, "NcclNvlinkDegraded": "node"},
+        signal="job:nccl_verdict:depth",
+        expr='job:nccl_verdict:depth{state="degraded", suspect="straggler", <gpu>=""} > <threshold>' + _UNSEEN,
+        limit="the verdict blames one node, and NcclJobDegraded does not page for it",
+        summary="Job {{ $labels.<job_label> }}: node {{ $labels.<node_label> }} arrives late.",
+        description="The GPUs of {{ $labels.<node_label> }} are {{ $value | humanizePercentage }} later than they are used to: "
+        "the node arrives last and job {{ $labels.<job_label> }} waits for it" + f"{SINCE}. Look first at the "
+        "outlier board, then at the host: CPU, storage, clocks, links inside the domain.",
+        tiers=_tickets(0),
+        sources=_TICKET_SOURCES,
+        dashboard="outliers",
+        runbook=LATE,
+    ),
+    Alert(
+        name="NcclNvlinkDegraded",
+        kind="degradation",
+        explained_by=_BY_THE_PAGE,
+        signal="job:nccl_verdict:depth",
+        expr='job:nccl_verdict:depth{state="degraded", suspect="nvlink"} > <threshold>' + _UNSEEN,
+        limit="the verdict blames the links inside a domain, and NcclJobDegraded does not page for it",
+        summary="Job {{ $labels.<job_label> }}: links inside {{ $labels.<node_label> }} are degraded.",
+        description="Collectives within the domain run {{ $value | humanizePercentage }} slower"
+        "{{ with $labels.<node_label> }} on {{ . }}{{ end }}"
+        " than job {{ $labels.<job_label> }} is used to" + f"{SINCE}. Look first at the outlier board, then at "
+        "link error counters of that node.",
+        tiers=_tickets(1),
+        sources=_TICKET_SOURCES,
+        dashboard="outliers",
+        runbook=Runbook(
+            meaning="The links between the GPUs of one node are slower than they were, while those of the other nodes "
+            "are not. The node then also arrives late at collectives across nodes.",
+            look_first=(
+                "Outlier board, node comparison: is it one node, and since when?",
+                "nvidia-smi nvlink -e and -s on the node: replay, recovery and CRC counters, lanes that are down.",
+            ),
+            tell_apart=COMMUNICATION,
+            act=("Drain the node, run nccl-tests and p2pBandwidthLatencyTest inside it, compare with a healthy node.",),
+        ),
+    ),
+)

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What alerts on counters have in common: no page, and no word against a port on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dashgen.catalogue.runbooks import COUNTERS, FABRIC_TOOLS
+from dashgen.model import Runbook, Scope, Sensitivity, Severity, Tier
+
+WHERE = "{{ $labels.device }} port {{ $labels.port }} of {{ $labels.<node_label> }}"
+HURTS = (
+    "On its own this proves no harm: NcclFabricSuspect fires too when the network of job {{ $labels.<job_label> }} is slow "
+    "at the same time."
+)
+
+
+def tickets(severity: Severity, threshold: float, *, medium: int, high: int, hold: int = 10) -> dict[Sensitivity, Tier]:
+    """A counter alone is never a page and not in the lowest tier."""
+    return {
+        Sensitivity.MEDIUM: Tier(threshold=threshold, dumps=medium, severity=severity, keep_firing=hold),
+        Sensitivity.HIGH: Tier(threshold=threshold, dumps=high, severity=severity, keep_firing=hold),
+    }
+
+
+def port_runbook(meaning: str, counter: str, *act: str) -> Runbook:
+    """The runbook of one counter; ``act`` is what to do first."""
+    return Runbook(
+        meaning=meaning,
+        look_first=(
+            "Fabric board of the job: since when does it rise, on this port alone or on many?",
+            "Job board: is mixed or network bandwidth in a degradation window at the same time?",
+        ),
+        tell_apart=(
+            "One port: its cable, transceiver or adapter. All ports of a node: the node. Ports of one rail or one switch "
+            "on many nodes: the switch.",
+            "Counters are kept for ever and count other traffic too, storage for one: only what rises now is evidence.",
+        ),
+        act=(*act, f"Its line of the counter table: {COUNTERS[counter]}"),
+        tools=FABRIC_TOOLS,
+    )
+
+
+# A port that is under suspicion speaks for its counters.
+BY_THE_SUSPECT: Mapping[str, Scope] = {"NcclFabricSuspect": "node"}
