@@ -40,9 +40,16 @@ def rule_engine() -> str:
 @contextmanager
 def serving(*command: str, ready: str, log: Path) -> Iterator[str]:
     """Run a server for a while and yield its address; ``PORT`` in the command becomes a free port."""
+    with server(*command, ready=ready, log=log) as (_, url):
+        yield url
+
+
+@contextmanager
+def server(*command: str, ready: str, log: Path) -> Iterator[tuple[Service, str]]:
+    """As ``serving``, with what stops it and starts it again."""
     with reserved_ports(1) as (port,):
         url = f"http://127.0.0.1:{port}"
         asked = [part.replace("PORT", str(port)) for part in command]
         with Service(Path(command[0]).name, asked, url + ready, log) as service:
             service.start()
-            yield url
+            yield service, url

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,7 @@ from dashgen import build
 from dashgen.config.site import Site
 from dashgen.engine import scheduled as engine
 from dashgen.engine.prometheus import check_rules, evaluate
+from dashgen.engine.services import Service
 from dashgen.model import AlertRule, Sensitivity
 from dashgen.recordings.format import Recording, Series, read_samples, read_story
 from dashgen.simulator.scenario import Scenario
@@ -115,7 +117,7 @@ def test_vmalert_on_victoriametrics_finds_the_same_fault(tmp_path: Path) -> None
     site = case.site.model_copy(update={"dump_interval": live.DUMP, "late_results": True})
     with live.victoria(tmp_path) as url, live.vmalert(tmp_path, rule_file(build.recording(site)), url):
         begin = (time.time() // live.DUMP + 2) * live.DUMP
-        live.play(url, live.quickened(case.samples, case.start, begin, factor))
+        live.play(live.quickened(case.samples, case.start, begin, factor), url)
         found = timelines(live.stored(url, VERDICT), begin, live.DUMP)
 
     (expected,), (said,) = case.played(case.moments).values(), found.values()
@@ -123,6 +125,49 @@ def test_vmalert_on_victoriametrics_finds_the_same_fault(tmp_path: Path) -> None
     first = next(span for span in said if span.says[0] == "degraded")
     assert first.says == fault.says
     assert 0 <= first.start - fault.start <= 5
+
+
+@pytest.mark.heavy
+@pytest.mark.skipif(not FULL, reason="DASHGEN_FULL=1 plays a recording live for six minutes")
+def test_replicas_that_evaluate_at_other_moments_start_again_or_look_back_less_say_the_same(tmp_path: Path) -> None:
+    case = Case("network-25-short", dump_interval=live.DUMP)
+    factor = live.DUMP / 30.0
+    rules = rule_file([*build.recording(case.site), *build.alerts(case.site, Sensitivity.MEDIUM)])
+    delayed = yaml.safe_load(rules)
+    for group in delayed["groups"]:
+        group["query_offset"] = f"{live.DUMP:g}s"
+    newest = built("prometheus3", "prometheus", build=True)
+    with ExitStack() as stack:
+
+        def started(name: str, rules: str, *flags: str, program: str = "prometheus") -> tuple[Service, str]:
+            return stack.enter_context(live.prometheus(tmp_path / name, rules, *flags, program=program))
+
+        servers = {
+            "first": started("first", rules),
+            "short": started("short", rules, f"--query.lookback-delta={2.5 * live.DUMP:g}s"),
+            "delayed": started("delayed", yaml.safe_dump(delayed), program=newest),
+            "again": started("again", rules),
+        }
+        begin = (time.time() // live.DUMP + 2) * live.DUMP
+        fault = next(each.start for each in case.story.faults).timestamp()
+        away = begin + (fault - case.start) * factor - 6 * live.DUMP
+        replica, _ = servers["again"]
+
+        def restart(moment: float) -> None:
+            if away <= moment < away + 3 * live.DUMP and replica.running:
+                replica.stop()
+            elif moment >= away + 3 * live.DUMP and not replica.running:
+                replica.start()
+
+        urls = {name: url for name, (_, url) in servers.items()}
+        live.play(live.quickened(case.samples, case.start, begin, factor), *urls.values(), before=restart)
+        end = time.time()
+        said = {
+            name: timelines(live.found(url, VERDICT, begin - 60, end), begin, live.DUMP) for name, url in urls.items()
+        }
+    assert "degraded" in {span.says[0] for spans in said["first"].values() for span in spans}
+    for name in ("short", "delayed", "again"):
+        assert not lag(said["first"], said[name], 1, (end - begin) / live.DUMP), name
 
 
 @pytest.mark.heavy

@@ -14,6 +14,7 @@ from dashgen.catalogue.metrics import BY_KEY
 from dashgen.config.alerts import AlertOverride, overridden
 from dashgen.config.companions import Companions
 from dashgen.config.grafana import Grafana
+from dashgen.config.layout import DEFAULT_LAYOUT, Layout
 from dashgen.config.sections import Section
 from dashgen.config.sources import Source, completed
 from dashgen.config.targets import Targets
@@ -113,6 +114,9 @@ class Site(Section):
         description="where runbooks are published; {alert} becomes the alert's name",
     )
     targets: SerializeAsAny[Targets] = Targets()
+    layout: Layout = Field(
+        default=DEFAULT_LAYOUT, description="the form of the rules on each of two levels, for the target `layout`"
+    )
     overlays: tuple[str, ...] = Field(
         (),
         max_length=MOST_OVERLAYS,

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import json
 import time
+import urllib.error
 import urllib.parse
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,16 +30,53 @@ def quickened(samples: Iterable[Series], start: float, begin: float, factor: flo
     return found
 
 
-def play(url: str, samples: Sequence[Series]) -> None:
-    """Write every sample when its time has come; a series that ends leaves a marker, as after a scrape."""
+def play(samples: Sequence[Series], *urls: str, before: Callable[[float], None] = lambda moment: None) -> None:
+    """Write every sample to all servers when its time has come. A server that is away misses it, as it misses a scrape.
+
+    ``before`` hears of every moment before its samples are written.
+    """
     moments = np.unique(np.concatenate([one.times for one in samples]))
     for moment in moments.tolist():
+        before(moment)
         while (wait := moment - time.time()) > 0:
             time.sleep(wait)
-        now = (
+        now = [
             replace(one, times=one.times[at], values=one.values[at]) for one in samples for at in [one.times == moment]
-        )
-        remote.write(url, (one for one in now if one.times.size))
+        ]
+        for url in urls:
+            with suppress(ConnectionError, urllib.error.URLError):
+                remote.write(url, (one for one in now if one.times.size))
+
+
+@contextmanager
+def prometheus(
+    folder: Path, rules: str, *flags: str, program: str = "prometheus"
+) -> Iterator[tuple[processes.Service, str]]:
+    """A Prometheus with rules that samples are written to; started again it has its past."""
+    folder.mkdir()
+    (folder / "rules.yaml").write_text(rules)
+    (folder / "prometheus.yml").write_text("rule_files: [rules.yaml]\n")
+    own = (
+        f"--config.file={folder}/prometheus.yml",
+        f"--storage.tsdb.path={folder}/data",
+        "--web.listen-address=127.0.0.1:PORT",
+        "--web.enable-remote-write-receiver",
+        "--log.level=error",
+    )
+    with processes.server(program, *own, *flags, ready="/-/ready", log=folder / "log") as server:
+        yield server
+
+
+def found(url: str, name: str, begin: float, end: float) -> list[Series]:
+    """The samples that a Prometheus holds of the series of one name."""
+    query = urllib.parse.urlencode({"query": f"{name}[{end - begin:.0f}s]", "time": end})
+    answer = json.loads(processes.DIRECT.open(f"{url}/api/v1/query?{query}", timeout=300).read())
+    series = []
+    for one in answer["data"]["result"]:
+        times, values = zip(*one["values"], strict=True)
+        labels = tuple(sorted((key, value) for key, value in one["metric"].items() if key != "__name__"))
+        series.append(Series(name, labels, np.array(times, float), np.array(values, float)))
+    return series
 
 
 @contextmanager
@@ -51,12 +89,28 @@ def victoria(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def vmalert(folder: Path, rules: str, url: str) -> Iterator[str]:
-    """vmalert with rules on a VictoriaMetrics."""
+def vmagent(folder: Path, sent: Mapping[str, str]) -> Iterator[str]:
+    """vmagent, which sends on what it gets: to each address what its relabelling, as YAML, leaves."""
+    flags = [f"-remoteWrite.tmpDataPath={folder}/agent", "-remoteWrite.flushInterval=200ms"]
+    for number, (url, relabelling) in enumerate(sent.items()):
+        (folder / f"relabel-{number}.yaml").write_text(relabelling)
+        flags += [
+            f"-remoteWrite.url={url}/api/v1/write",
+            f"-remoteWrite.urlRelabelConfig={folder}/relabel-{number}.yaml",
+        ]
+    more = ("-httpListenAddr=127.0.0.1:PORT", "-loggerLevel=ERROR")
+    with processes.serving(processes.tool("vmagent"), *flags, *more, ready="/health", log=folder / "agent.log") as url:
+        yield url
+
+
+@contextmanager
+def vmalert(folder: Path, rules: str, url: str, write: str = "") -> Iterator[str]:
+    """vmalert with rules on a VictoriaMetrics, or with results that go elsewhere first."""
     (folder / "rules.yaml").write_text(rules)
     flags = (
         f"-rule={folder}/rules.yaml",
-        *(f"-{name}.url={url}" for name in ("datasource", "remoteWrite", "remoteRead")),
+        *(f"-{name}.url={url}" for name in ("datasource", "remoteRead")),
+        f"-remoteWrite.url={write or url}",
         "-notifier.url=http://127.0.0.1:9",
         f"-evaluationInterval={DUMP:g}s",
         "-remoteWrite.flushInterval=200ms",
