@@ -194,7 +194,7 @@ or on (<job>)
 label_replace(0 * job:nccl_gpus:count, "state", "unknown", "", "")""",
         unit=Unit.RATIO,
         labels=("<job>", "state", *SUSPECT[1:]),
-        sources="Two dumps on the mean: of 33 false verdicts in random jobs 20 lasted one dump, and 82 of 122 true ones convince twice over in their first; lateness has lasted three. Half of what opens a verdict keeps it open; 1.3 times the job's longest finished pause is no habit any more; PyTorch's heartbeat "
+        sources="Two dumps on the mean: of 33 false verdicts in random jobs 20 lasted one dump, and 82 of 122 true ones convince twice over in their first. Half of what opens a verdict keeps it open; 1.3 times the job's longest finished pause is no habit any more; PyTorch's heartbeat "
         "monitor aborts after 480 s, so a page after four minutes still helps.",
         group=GROUP,
     ),
