@@ -7,7 +7,8 @@ import itertools
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -28,10 +29,13 @@ from dashgen.config.companions import Companions
 from dashgen.config.site import Site
 from dashgen.engine.evaluated import replay
 from dashgen.errors import UserError
+from dashgen.explain import values
 from dashgen.explain.tree import Step, steps, tree, vocabulary
 from dashgen.explain.units import said
-from dashgen.explain.values import MOST_JOBS, MOST_ROWS, moment, of_job
+from dashgen.explain.values import MOST_ROWS, Subject, moment, of_job, why
 from dashgen.explain.words import explain
+from dashgen.live.client.api import Prometheus
+from dashgen.live.client.http import Client
 from dashgen.model import Sensitivity
 from dashgen.recordings.format import Series, read_samples, read_story
 
@@ -282,7 +286,29 @@ def test_a_job_that_is_not_there_is_answered_with_those_that_are(served: Served,
     done = dashgen("explain", *asked, cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     named, _, more = done.stderr.partition("there are ")[2].partition(" and ")
-    assert len(named.split(", ")) == MOST_JOBS and more == f"{OTHERS + 1 - MOST_JOBS} more\n"
+    assert len(named.split(", ")) > 10 and more == f"{OTHERS + 1 - len(named.split(', '))} more\n"
+
+
+def test_of_many_series_only_the_largest_are_asked_for(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[int] = []
+
+    def ask(expr: str, at: float) -> list[Series]:
+        found = Prometheus(Client(served.url)).instant(expr, at)
+        rows.append(len(found))
+        return found
+
+    subject = Subject("NcclJobDegraded", JOB, datetime(2025, 1, 1, 12, 22, 30, tzinfo=UTC).timestamp())
+    whole = why(subject, config.load(served.config), ask)
+    assert max(rows) > MOST_ROWS
+    rows.clear()
+    monkeypatch.setattr(values, "MOST_ASKED", MOST_ROWS)
+    # Which of equals is told is the server's choice.
+    assert [line.partition(" {")[0] for line in why(subject, config.load(served.config), ask).splitlines()] == [
+        line.partition(" {")[0] for line in whole.splitlines()
+    ]
+    assert max(rows) == MOST_ROWS
+    with pytest.raises(UserError, match=f"no such slurm_job_id at .*; {OTHERS + 1} others are there"):
+        why(replace(subject, job="7"), config.load(served.config), ask)
 
 
 def test_before_the_job_there_is_none(served: Served, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ with DASHGEN_FULL=1. They meet each other at many such moments, with DASHGEN_FUL
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import resource
@@ -17,11 +18,13 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from command import Done, dashgen, environment, tree
 from processes import tool
+from test_record import SPAN, START, fleet, prometheus
 
 from dashgen.catalogue.metrics import upstream
 from dashgen.errors import UserError
@@ -30,7 +33,7 @@ from dashgen.recordings.format import SAMPLES, STORY, Recording, Series
 from dashgen.recordings.importing import save
 
 FULL = bool(os.environ.get("DASHGEN_FULL"))
-KILLS = 200 if FULL else 8
+KILLS = 200 if FULL else 6
 SEED = int(os.environ.get("DASHGEN_SEED", str(random.SystemRandom().randrange(1 << 32))))
 PATIENCE = 120.0  # seconds
 OWNED = ("rules", "dashboards")
@@ -184,47 +187,93 @@ def test_a_recording_is_old_or_new_when_its_writer_is_killed_at_any_moment(tmp_p
     assert moment > 5
 
 
+NOTE = "fabric: xGMI  # ours\n"
+LOG = (Path(__file__).parent / "ncclperf" / "one-node.txt").read_text()
+GIVEN = {
+    "a.yaml": "fabric: xGMI\n",
+    "b.yaml": "alerts: {NcclGpuLate: {enabled: false}}\n",
+    "a.txt": LOG,
+    "b.txt": LOG.replace("99.20", "98.20").replace("450.73", "440.73"),
+    "snap/1700000000/a.prom": f'{upstream("busbw")}{{node="n",gpu="GPU0"}} 1\n',
+    "late/1700000100/a.prom": f'{upstream("busbw")}{{node="n",gpu="GPU0"}} 2\n',
+}
+RECORD = ["--start", START.isoformat(), "--end", (START + SPAN).isoformat(), "-o", "out/recording"]
+COMMANDS = [
+    ["build", "-c", "../{}.yaml", "-o", "out"],
+    ["rules", "-c", "../{}.yaml", "-o", "out/file"],
+    ["import", "textfile", {"a": "../snap", "b": "../late"}, "-o", "out/recording"],
+    ["simulate", {"a": "bursts", "b": "batch-size"}, "-o", "out/recording"],
+    ["baseline", "../{}.txt", "--update", "out/dashgen.yaml"],
+    ["record", "--prometheus", "URL", "--job", {"a": "1670760", "b": "9"}, *RECORD],
+]
+
+
 def test_commands_that_are_killed_at_random_moments_leave_old_or_new_and_the_next_run_repairs(tmp_path: Path) -> None:
     print(f"DASHGEN_SEED={SEED}")
     chance = random.Random(SEED)
-    (tmp_path / "a.yaml").write_text("fabric: xGMI\n")
-    (tmp_path / "b.yaml").write_text("alerts: {NcclGpuLate: {enabled: false}}\n")
-    (tmp_path / "snap" / "1700000000").mkdir(parents=True)
-    (tmp_path / "snap" / "1700000000" / "a.prom").write_text(f'{upstream("busbw")}{{node="n",gpu="GPU0"}} 1\n')
-    commands = [
-        (["build", "-c", "a.yaml", "-o", "out"], ["build", "-c", "b.yaml", "-o", "out"]),
-        (["import", "textfile", "snap", "-o", "out"], ["simulate", "bursts", "-o", "out"]),
-        (["rules", "-c", "a.yaml", "-o", "out/file"], ["rules", "-c", "b.yaml", "-o", "out/file"]),
-    ]
-    for number, (first, second) in enumerate(commands):
-        place = tmp_path / str(number)
-        wanted = {}
-        for word, command in (("old", first), ("new", second)):
-            (tmp_path / f"{number}-{word}" / "out").mkdir(parents=True)
-            began = time.monotonic()
-            run(command, tmp_path, f"{number}-{word}")
-            took = time.monotonic() - began
-            wanted[word] = tree(tmp_path / f"{number}-{word}")
-        (place / "out").mkdir(parents=True)
-        run(first, tmp_path, str(number))
-        for _ in range(max(1, KILLS // len(commands) // 2)):
-            for command, word in ((second, "new"), (first, "old")):
-                process = start(command, tmp_path, str(number))
-                try:
-                    process.wait(chance.uniform(0.3, 1.1) * took)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
-                found = {path: text for path, text in tree(place).items() if ".dashgen" not in path}
+    for name, text in GIVEN.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    commands = COMMANDS if FULL else chance.sample(COMMANDS, 3)
+    (tmp_path / "server").mkdir()
+    with prometheus(fleet(), tmp_path / "server") as url:
+        for number, command in enumerate(commands):
+
+            def of(word: str, command: list[Any] = command) -> list[str]:
+                chosen = (part[word] if isinstance(part, dict) else part.format(word) for part in command)
+                return [url if part == "URL" else part for part in chosen]
+
+            moments = math.ceil(KILLS / len(commands) / 2)
+            kill_and_repair(tmp_path / f"{number}", of("a"), of("b"), moments, chance)
+
+
+def kill_and_repair(root: Path, first: list[str], second: list[str], moments: int, chance: random.Random) -> None:
+    """Kill each of two commands, which write to one place in turn, at random moments, and run it again."""
+    occupied(root)
+    run(first, root)
+    before = tree(root)
+    began = time.monotonic()
+    run(second, root)
+    took = time.monotonic() - began
+    wanted = {"first": before, "second": tree(root)}
+    run(first, root)
+    assert wanted["first"] == tree(root) != wanted["second"]
+    for _ in range(moments):
+        for word, command in (("second", second), ("first", first)):
+            process = start(command, root)
+            try:
+                process.wait(chance.uniform(0.3, 1.1) * took)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            # What begins with a point is work that was going on.
+            found = {path: text for path, text in tree(root).items() if "/." not in f"/{path}"}
+            if command[0] == "build":
                 whole(found, *wanted.values())
-                run(command, tmp_path, str(number))
-                assert tree(place) == wanted[word]
+                assert found.items() >= NOTES, "nobody else's file is touched"
+            else:
+                assert found in wanted.values(), "old or new as a whole, and nobody else's file is touched"
+            run(command, root)
+            assert tree(root) == wanted[word]
 
 
-def start(command: list[str], cwd: Path, folder: str) -> subprocess.Popen[bytes]:
-    arguments = [part.replace("out", f"{folder}/out", 1) if part.startswith("out") else part for part in command]
+NOTES = {("notes.txt", b"ours\n"), ("out/rules/own.md", b"ours\n"), ("theirs/secret", b"theirs\n")}
+
+
+def occupied(root: Path) -> None:
+    """A folder in which others keep files, also where a command writes, and links that lead to them."""
+    for name, content in NOTES:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(content)
+    (root / "out" / "rules" / "link").symlink_to("../../theirs")
+    (root / "made").mkdir()
+    (root / "made" / "dashgen.yaml").write_text(NOTE)
+    (root / "out" / "dashgen.yaml").symlink_to("../made/dashgen.yaml")
+
+
+def start(command: list[str], cwd: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "dashgen", *arguments],
+        [sys.executable, "-m", "dashgen", *command],
         cwd=cwd,
         env=environment(),
         stdin=subprocess.DEVNULL,
@@ -233,14 +282,14 @@ def start(command: list[str], cwd: Path, folder: str) -> subprocess.Popen[bytes]
     )
 
 
-def run(command: list[str], cwd: Path, folder: str) -> None:
-    assert start(command, cwd, folder).wait(PATIENCE) == 0
+def run(command: list[str], cwd: Path) -> None:
+    assert start(command, cwd).wait(PATIENCE) == 0, command
 
 
 def test_of_two_builds_at_once_one_is_there_whole(tmp_path: Path) -> None:
     for name, text in (("a", "fabric: xGMI\n"), ("b", "dump_interval: 60s\n")):
         (tmp_path / f"{name}.yaml").write_text(text)
-    started = [start(["build", "-c", f"{name}.yaml", "-o", "out"], tmp_path, ".") for name in ("a", "b") * 2]
+    started = [start(["build", "-c", f"{name}.yaml", "-o", "out"], tmp_path) for name in ("a", "b") * 2]
     assert [each.wait(PATIENCE) for each in started] == [0] * 4
     checks = [dashgen("build", "--check", "-c", f"{name}.yaml", "-o", "out", cwd=tmp_path) for name in ("a", "b")]
     assert sorted(done.returncode for done in checks) == [0, 1]

@@ -21,10 +21,11 @@ from test_record import prometheus
 
 from dashgen.catalogue import SIGNAL_BY_NAME
 from dashgen.config import site as config
+from dashgen.engine import scheduled as engine
 from dashgen.errors import UserError
 from dashgen.live.client.api import Prometheus
 from dashgen.live.client.http import Client
-from dashgen.live.incidents import annotate, look
+from dashgen.live.incidents import annotate, history, look
 from dashgen.live.incidents import report as incident_report
 from dashgen.live.incidents.history import AtHand, Played, played
 from dashgen.live.incidents.review import review
@@ -86,7 +87,9 @@ def test_the_command_tells_the_published_incident_and_its_cost(tmp_path: Path) -
     assert set(line) == set(one) and line["start"] == one["start"] == "2026-03-19T14:40:15Z"
 
 
-def test_the_recorded_verdict_and_a_replay_of_the_rules_tell_the_same(attribution: Played, tmp_path: Path) -> None:
+def test_the_recorded_verdict_and_a_replay_of_the_rules_tell_the_same(
+    attribution: Played, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     story, series = attribution.replay.story, attribution.replay.series
     start, end = story.start.timestamp(), story.end.timestamp()
     raw = [one for one in series if ":" not in one.name and one.name != "ALERTS"]
@@ -102,6 +105,14 @@ def test_the_recorded_verdict_and_a_replay_of_the_rules_tell_the_same(attributio
                 (one,) = found.incidents
                 as_published(one)
                 assert (one.start, one.end, one.alerts) == (first.start, first.end, first.alerts)
+            with monkeypatch.context() as little:
+                little.setattr(history, "MOST_REPLAYED", 1000)
+                found = look.on_server(server, SITE, start, end, [])
+                assert found.left_out == replayed and (name == "ruled" or "1 more job has no" in found.notes[0])
+                little.setattr(engine, "engine", lambda: None)
+                if name == "bare":
+                    with pytest.raises(UserError, match=r"more than the 0\.001 million .* ask for a shorter time"):
+                        look.on_server(server, SITE, start, end, ["41502"])
             if name == "ruled":
                 page = review(found, SITE, "Review", url)
                 assert "NCCL / Job" in page and "The verdict in Prometheus" in page and "cannot be drawn" not in page

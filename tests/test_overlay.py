@@ -193,7 +193,7 @@ HOSTILE = {
     ),
     "a large result": (
         "{ runbooks+:: { x: std.repeat('0123456789abcdef', 2200000) } }",
-        "larger than 32 MiB|MiB of memory",
+        "larger than 8 MiB|MiB of memory",
     ),
     "a nesting that no parser follows": ("[" * 200_000, "depth|deep"),
     "a file by its absolute path": ("importstr '/etc/hostname'", ":1:1: .*without .. and absolute paths"),

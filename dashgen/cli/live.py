@@ -231,9 +231,8 @@ class _Place:
         if stop <= begin:
             raise UserError(f"end {stop.isoformat()} is not after start {begin.isoformat()}")
         server = api.prometheus(url, tenant=self.tenant, seconds=self.timeout)
-        with progress(1, "asking") as step:
-            found = look.on_server(server, site, begin.timestamp(), stop.timestamp(), self.jobs)
-            step(url)
+        with bytes_progress("replaying the rules") as step:
+            found = look.on_server(server, site, begin.timestamp(), stop.timestamp(), self.jobs, step)
         return found, f"Incidents from {begin:%Y-%m-%d %H:%M} to {stop:%Y-%m-%d %H:%M} UTC"
 
 

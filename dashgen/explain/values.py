@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from dashgen.errors import UserError
 from dashgen.explain import tree as lineage
 from dashgen.explain.words import check
 from dashgen.grafana.units import written
-from dashgen.guard.text import visible
+from dashgen.guard.text import line, listed, visible
 from dashgen.model import Unit
 from dashgen.recordings.format import Labels, Recording, Series, selector
 
@@ -26,8 +25,8 @@ Ask = Callable[[str, float], list[Series]]
 MOST_ROWS = 3
 """Rows of a series that are shown; the largest come first."""
 
-MOST_JOBS = 10
-"""Jobs that are named where one is not there."""
+MOST_ASKED = 1000
+"""Series that are asked for at once; where there are more, only the largest, or none."""
 
 _MOMENTS = 1e9
 """Seconds from which on a duration is none, but a moment since the epoch: nothing lasts for thirty years."""
@@ -74,11 +73,21 @@ def _check_job(subject: Subject, site: Site, ask: Ask) -> None:
     found = ask(_jobs(f'{label}="{escaped(subject.job)}"', site), subject.moment)
     if subject.job and subject.job in _named(found, label):
         return
-    jobs = _named(ask(_jobs(f'{label}!=""', site), subject.moment), label)
-    near = list(dict.fromkeys([*difflib.get_close_matches(subject.job, jobs, n=MOST_JOBS), *jobs]))[:MOST_JOBS]
-    more = f" and {len(jobs) - len(near)} more" if len(jobs) > len(near) else ""
-    there = f"there are {', '.join(near)}{more}" if jobs else "there is none; look at another time with --at"
-    raise UserError(f"--job {subject.job}: no such {label} at {_utc(subject.moment)}; {there}")
+    others = _jobs(f'{label}!=""', site)
+    many = _count(others, subject.moment, ask)
+    if many > MOST_ASKED:
+        there = f"{many} others are there; look for it in Prometheus"
+    elif jobs := _named(ask(others, subject.moment), label):
+        there = f"there are {listed(jobs, subject.job)}"
+    else:
+        there = "there is none; look at another time with --at"
+    raise UserError(f"--job {line(subject.job, 60)}: no such {label} at {_utc(subject.moment)}; {there}")
+
+
+def _count(expr: str, moment: float, ask: Ask) -> int:
+    """How many series an expression has, which is little to answer however many there are."""
+    found = ask(f"count({expr})", moment)
+    return int(found[0].values[-1]) if found and math.isfinite(found[0].values[-1]) else 0
 
 
 def _named(found: Iterable[Series], label: str) -> list[str]:
@@ -128,7 +137,10 @@ def _values(name: str, subject: Subject, site: Site, ask: Ask, known: Mapping[st
     if not asked:
         yield "= (knows of no job)"
         return
-    found = sorted(ask(asked, subject.moment), key=_by_size)
+    many = _count(asked, subject.moment, ask)
+    # The server chooses where an answer with all of them would be long; of equals it takes any.
+    largest = f"({asked}) and topk({MOST_ROWS}, abs({asked}))" if many > MOST_ASKED else asked
+    found = sorted(ask(largest, subject.moment), key=_by_size) if many else []
     alert = name in catalogue.ALERT_BY_NAME
     for one in found[:MOST_ROWS]:
         labels = {key: value for key, value in one.labels if key not in (site.labels.job, "alertname")}
@@ -136,8 +148,8 @@ def _values(name: str, subject: Subject, site: Site, ask: Ask, known: Mapping[st
         yield visible(" ".join(filter(None, ["=", said, selector("", labels)])))
     if not found:
         yield "= does not fire" if alert else "= nothing"
-    elif len(found) > MOST_ROWS:
-        yield f"= and {len(found) - MOST_ROWS} more"
+    elif many > MOST_ROWS:
+        yield f"= and {many - MOST_ROWS} more"
 
 
 def _by_size(one: Series) -> tuple[bool, float, Labels]:

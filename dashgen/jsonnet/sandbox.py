@@ -28,8 +28,10 @@ SECONDS = 5
 """Of CPU time: a busy machine must not change what a build says."""
 PATIENCE = 300
 """Seconds on the clock, for a machine that has no time at all."""
-MEMORY_BYTES = 1 << 30
-OUTPUT_BYTES = 32 << 20
+MEMORY_BYTES = 320 << 20
+"""Of the worker's data. dashgen's own build takes a third of it; the process that waits takes another 100 MB."""
+OUTPUT_BYTES = 8 << 20
+"""Of JSON, which takes 25 times as much as plain data; all of dashgen's boards and rules have 1 MB."""
 SOURCE_BYTES = 4 << 20
 # Jsonnet's own limit; it needs a small part of the stack that a process has.
 STACK_FRAMES = 500
@@ -146,7 +148,8 @@ def _work() -> None:
     import resource
 
     request = json.loads(sys.stdin.buffer.read())
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    # Not the address space, of which Go, in which one of the implementations is written, reserves gigabytes.
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
@@ -161,7 +164,7 @@ def _answer(program: str, imports: _Imports) -> dict[str, object]:
     except RuntimeError as error:
         return {"error": str(error)}
     if len(value) > OUTPUT_BYTES:
-        return {"error": f"the result is larger than {OUTPUT_BYTES >> 20} MiB"}
+        return {"error": f"the result is larger than {OUTPUT_BYTES >> 20} MiB; make less of it"}
     return {"value": value, "sources": imports.sources}
 
 

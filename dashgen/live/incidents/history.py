@@ -15,6 +15,7 @@ from dashgen.config.site import Site
 from dashgen.engine import evaluated as replay
 from dashgen.engine import scheduled as engine
 from dashgen.engine.prometheus import Evaluation, Firing
+from dashgen.errors import UserError
 from dashgen.live.client.api import Prometheus
 from dashgen.live.recorder.fetch import Fetcher
 from dashgen.live.recorder.record import fetch, gridded, own_step
@@ -25,6 +26,9 @@ from dashgen.validation import packs
 WARM_UP = 3600.0
 """Seconds before what is asked for that rules are replayed over: what a job is used to takes a quarter of an hour, and
 one that has just learned it is judged more carefully."""
+
+MOST_REPLAYED = 3_000_000
+"""Samples on which promtool replays the rules: a day of 20 GPUs, five minutes of a processor and more than 1 GB."""
 
 _PIECE = 6 * 3600.0  # seconds of recorded series in one answer; there are few, and one sample a dump
 _OURS = "(job|peer|gpu|node):.*"
@@ -68,6 +72,19 @@ class AtHand:
         return found
 
 
+class TooMuch(UserError):
+    """There are more samples than rules are replayed on in an acceptable time."""
+
+
+def check_size(samples: int) -> None:
+    """Raise TooMuch for more samples than promtool should replay rules on."""
+    if samples > MOST_REPLAYED:
+        raise TooMuch(
+            f"{samples / 1e6:.1f} million samples are more than the {MOST_REPLAYED / 1e6:g} million on which rules are "
+            "replayed; ask for a shorter time, or load the rules so that their verdict is recorded"
+        )
+
+
 @dataclass(frozen=True)
 class Played:
     """Rules replayed on raw series: as a history, and for drawing boards."""
@@ -79,10 +96,12 @@ class Played:
 def played(story: Recording, samples: Sequence[Series], site: Site) -> Played:
     """What this site's rules make of raw series, with the alerts of its tier.
 
-    Raises UserError when neither the rule engine nor promtool can evaluate them.
+    Raises TooMuch when there are too many for promtool and the rule engine is not there, UserError when the rules
+    cannot be evaluated.
     """
     program = engine.engine()
     if program is None:
+        check_size(sum(one.times.size for one in samples))
         made = replay.replay(build.bundle(site, [site.sensitivity]), story, samples, [site.sensitivity])
         return Played(made, AtHand(made.series))
     start, end = story.start.timestamp(), story.end.timestamp()

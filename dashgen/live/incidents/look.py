@@ -11,12 +11,12 @@ from dashgen.config.site import Site
 from dashgen.errors import UserError
 from dashgen.guard.text import counted
 from dashgen.live.client.api import Prometheus
-from dashgen.live.incidents.history import WARM_UP, Asked, Played, fetched, played
+from dashgen.live.incidents.history import WARM_UP, Asked, Played, TooMuch, check_size, fetched, played
 from dashgen.live.incidents.windows import VERDICT, Incident, incidents
 from dashgen.recordings.format import read_samples, read_story, selector
 
-MOST_REPLAYED = 20
-"""Jobs whose rules are replayed where nobody names any: each takes seconds."""
+MOST_JOBS = 20
+"""Jobs whose rules are replayed where nobody names any: each takes seconds to minutes."""
 
 AROUND = 900.0
 """Seconds after an incident that a review still shows."""
@@ -59,10 +59,18 @@ def in_recording(folder: Path, site: Site, jobs: Sequence[str]) -> Found:
     return Found(tuple(incidents(made.history, site, start, end, jobs)), lambda _: made)
 
 
-def on_server(server: Prometheus, site: Site, start: float, end: float, jobs: Sequence[str]) -> Found:
+def on_server(
+    server: Prometheus,
+    site: Site,
+    start: float,
+    end: float,
+    jobs: Sequence[str],
+    replaying: Callable[[int, int], None] = lambda done, all: None,
+) -> Found:
     """The incidents of jobs, or of all, in [start, end], in seconds since the epoch.
 
-    Raises UserError as the server, and when it has nothing of a job that is named.
+    ``replaying`` hears how many jobs are done of all on whose raw series the rules are replayed. Raises UserError as
+    the server, and when it has nothing of a job that is named, or too much.
     """
     asked = Asked(server)
     matcher = f"{{{site.selector}}}" if site.selector else ""
@@ -74,17 +82,28 @@ def on_server(server: Prometheus, site: Site, start: float, end: float, jobs: Se
         unjudged = [job for job in server.label_values(site.labels.job, raw, start, end) if job not in judged]
         unjudged = [job for job in unjudged if _there(server, site, job, start, end)]
     found = incidents(asked, site, start, end, jobs and sorted(judged)) if judged else []
-    for job in unjudged[: None if jobs else MOST_REPLAYED]:
-        made = played(*fetched(server, [job], start - WARM_UP, end, site), site)
+    replayed, samples = [], 0
+    for done, job in enumerate(unjudged if jobs else unjudged[:MOST_JOBS]):
+        replaying(done, len(unjudged))
+        raw_series = fetched(server, [job], start - WARM_UP, end, site)
+        try:
+            # Where nobody names jobs, all of them together have to be done in time.
+            samples += 0 if jobs else sum(one.times.size for one in raw_series[1])
+            check_size(samples)
+            made = played(*raw_series, site)
+        except TooMuch:
+            if jobs:
+                raise
+            break
         found += incidents(made.history, site, start, end, [job])
-    left_out = () if jobs else tuple(unjudged[MOST_REPLAYED:])
-    replayed = tuple(job for job in unjudged if job not in left_out)
+        replayed.append(job)
+    left_out = tuple(job for job in unjudged if job not in replayed)
 
     def around(one: Incident) -> Played:
         stop = min(end, one.end + AROUND)
         return played(*fetched(server, [one.job], one.start - WARM_UP, stop, site), site)
 
-    return Found(tuple(sorted(found, key=lambda one: (one.start, one.job))), around, replayed, left_out)
+    return Found(tuple(sorted(found, key=lambda one: (one.start, one.job))), around, tuple(replayed), left_out)
 
 
 def _there(server: Prometheus, site: Site, job: str, start: float, end: float) -> bool:
