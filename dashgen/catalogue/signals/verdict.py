@@ -155,7 +155,9 @@ label_replace(
       (
         1.5 * job:nccl_suspect:score and last_over_time(job:nccl_suspect:since[<3 dumps>])
         or
-        sum_over_time(job:nccl_suspect:score[<2 dumps - 1s>]) / 2 and job:nccl_suspect:score
+        sum_over_time(job:nccl_suspect:score[<2 dumps - 1s>]) / 2 >= 1 and job:nccl_suspect:score
+        or
+        sum_over_time(job:nccl_suspect:score[<10 dumps - 1s>]) / 6 and job:nccl_suspect:score > 0.5
       )
       unless (
         job:nccl_suspect:score{suspect="network", <gpu>!=""}
