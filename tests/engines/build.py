@@ -19,9 +19,11 @@ from dashgen.engine.programs import missing, run
 HERE = Path(__file__).parent
 MODULES = {
     "prometheus3": {name: f"github.com/prometheus/prometheus/cmd/{name}" for name in ("prometheus", "promtool")},
+    "thanos": {"thanos": "github.com/thanos-io/thanos/cmd/thanos"},
 }
-# Service discovery is most of what a Prometheus is built of, and no test here discovers anything.
-ENVIRONMENT = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false -tags=remove_all_sd"}
+# Service discovery is most of what a Prometheus is built of, and no test here discovers anything; Thanos wants
+# slicelabels.
+ENVIRONMENT = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false -tags=remove_all_sd,slicelabels"}
 SECONDS = 3600.0
 
 

@@ -8,7 +8,7 @@ import time
 import urllib.error
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import numpy as np
 import processes
 from engines import remote
 
+from dashgen.engine.loopback import reserved_ports
 from dashgen.recordings.format import Series
 
 DUMP = 4.0  # seconds between dumps, live: results must be stored within one
@@ -50,12 +51,12 @@ def play(samples: Sequence[Series], *urls: str, before: Callable[[float], None] 
 
 @contextmanager
 def prometheus(
-    folder: Path, rules: str, *flags: str, program: str = "prometheus"
+    folder: Path, rules: str, *flags: str, program: str = "prometheus", labels: str = ""
 ) -> Iterator[tuple[processes.Service, str]]:
     """A Prometheus with rules that samples are written to; started again it has its past."""
     folder.mkdir()
     (folder / "rules.yaml").write_text(rules)
-    (folder / "prometheus.yml").write_text("rule_files: [rules.yaml]\n")
+    (folder / "prometheus.yml").write_text(f"global: {{external_labels: {{{labels}}}}}\nrule_files: [rules.yaml]\n")
     own = (
         f"--config.file={folder}/prometheus.yml",
         f"--storage.tsdb.path={folder}/data",
@@ -65,6 +66,36 @@ def prometheus(
     )
     with processes.server(program, *own, *flags, ready="/-/ready", log=folder / "log") as server:
         yield server
+
+
+@contextmanager
+def thanos(folder: Path, rules: str, program: str) -> Iterator[tuple[str, str]]:
+    """Thanos Ruler above a Prometheus: where samples are written to, and where all is asked."""
+    folder.mkdir()
+    (folder / "rules.yaml").write_text(rules)
+    with ExitStack() as stack:
+        sidecar, ruler, own = stack.enter_context(reserved_ports(3))
+        _, source = stack.enter_context(prometheus(folder / "source", "{}", labels="source: a"))
+
+        def component(name: str, *flags: str) -> str:
+            own = ("--http-address=127.0.0.1:PORT", "--log.level=warn")
+            log = folder / f"{name}.log"
+            return stack.enter_context(processes.serving(program, name, *own, *flags, ready="/-/ready", log=log))
+
+        component("sidecar", f"--prometheus.url={source}", f"--grpc-address=127.0.0.1:{sidecar}")
+        stores = (f"--endpoint=127.0.0.1:{port}" for port in (sidecar, ruler))
+        replicas = (f"--query.replica-label={name}" for name in ("source", "ruler"))
+        query = component("query", f"--grpc-address=127.0.0.1:{own}", *stores, *replicas)
+        component(
+            "rule",
+            f"--grpc-address=127.0.0.1:{ruler}",
+            f"--data-dir={folder}/ruler",
+            f"--rule-file={folder}/rules.yaml",
+            f"--query={query}",
+            f"--eval-interval={DUMP:g}s",
+            '--label=ruler="a"',
+        )
+        yield source, query
 
 
 def found(url: str, name: str, begin: float, end: float) -> list[Series]:

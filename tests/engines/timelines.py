@@ -50,6 +50,17 @@ def _spans(moments: Mapping[int, tuple[str, ...]]) -> Iterable[Span]:
         yield Span(moments[open_at], open_at, before + 1)
 
 
+def joined(said: Timelines) -> Timelines:
+    """Without the gaps of an engine that was away, where it says the same after as before."""
+    found: dict[str, tuple[Span, ...]] = {}
+    for job, spans in said.items():
+        for span in spans:
+            *before, last = found.get(job, (span,))
+            same = last.says == span.says
+            found[job] = (*before, Span(last.says, last.start, span.end)) if same else (*before, last, span)
+    return found
+
+
 def lag(first: Timelines, second: Timelines, allowed: float, end: float) -> list[str]:
     """Where two engines say otherwise, or the same more than some evaluations apart.
 

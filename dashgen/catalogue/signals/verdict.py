@@ -187,7 +187,7 @@ label_replace(
 )
 or on (<job>)
 label_replace(
-  0 * group by (<job>) (last_over_time(job:nccl_suspect:since[<10 dumps>])) and on (<job>) job:nccl_gpus:count,
+  0 * group by (<job>) (last_over_time(job:nccl_suspect:since[<11 dumps - 1s>])) and on (<job>) job:nccl_gpus:count,
   "state", "recovering", "", ""
 )
 or on (<job>)
