@@ -376,6 +376,8 @@ def test_a_condition_is_found_and_its_lines_cure_it(case: Case, tmp_path: Path) 
         if lines := cure(own):
             cured = examine(Probe(Prometheus(Client(url)), with_lines(case.site, lines), moment))
             assert case.said not in " ".join(named(cured).get(case.condition, [])), lines
+            # The rules of before are not those of the cured site; beside that nothing is wrong that was not before.
+            assert set(named(cured)) <= {*said, "rules-outdated", "rules-order"}, lines
 
 
 def test_every_condition_but_the_boards_has_a_case() -> None:
