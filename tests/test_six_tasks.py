@@ -82,7 +82,7 @@ class ScratchKeys(Section):
 
 def render(bundle, site):
     names = [rule.record for group in bundle.recording for rule in group.rules]
-    return {"scratch/series.txt": "\\n".join([site.targets.of(ScratchKeys).first_line, *names])}
+    return {"scratch/series.txt": "".join(f"{line}\\n" for line in [site.targets.of(ScratchKeys).first_line, *names])}
 
 
 TARGET = Target(name="scratch", summary="a list", readers="nobody", how="Read it.", render=render, keys=ScratchKeys)
