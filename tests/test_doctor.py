@@ -107,10 +107,8 @@ def relabelled(change: Callable[[dict[str, str]], dict[str, str]], only: str = "
     return changed
 
 
-def label(old: str, new: str) -> Change:
-    return relabelled(
-        lambda labels: {new if name == old else name: value for name, value in labels.items()}, "nccl_|DCGM"
-    )
+def label(old: str, new: str, only: str = "nccl_|DCGM") -> Change:
+    return relabelled(lambda labels: {new if name == old else name: value for name, value in labels.items()}, only)
 
 
 def valued(name: str, made: Callable[[Series], np.ndarray[Any, Any]]) -> Change:
@@ -218,7 +216,7 @@ CASES = (
     Case(
         "labels", "gpu; device looks like it", relabelled(lambda one: one | {"device": one["gpu"], "gpu": ""}, "nccl_")
     ),
-    Case("labels", "instance; target looks like it", label("instance", "target")),
+    Case("labels", "instance; target looks like it", label("instance", "target", "nccl_|node_|promhttp_|up")),
     Case(
         "otlp",
         "on target_info only",
