@@ -11,13 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hostile import share
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dashgen import promql
 from dashgen.catalogue.metrics import upstream
 from dashgen.config import site as config
+from dashgen.cost import table as bills
+from dashgen.cost.advice import advice
+from dashgen.cost.forecast import forecast
+from dashgen.cost.survey import survey
 from dashgen.errors import UserError
+from dashgen.explain.values import Subject, why
 from dashgen.live.client.api import Prometheus
 from dashgen.live.client.http import Client
 from dashgen.live.doctor.probe import Probe
@@ -42,7 +48,7 @@ NAMES = [
     "job:nccl_gpus:count",
     "target_info",
 ]
-VALUES = ["1", "0", "NaN", "+Inf", "-Inf", "1e308", "-5", "1773931290"]
+VALUES = ["1", "0", "1e307", "NaN", "+Inf", "-Inf", "1e308", "-5", "1773931290"]
 
 
 class Strange(Client):
@@ -106,7 +112,7 @@ def one_line(error: UserError) -> None:
     assert "\n" not in str(error) and len(str(error)) < 900, error
 
 
-@settings(max_examples=25, deadline=None)
+@share(0.0125)
 @given(seed=st.integers(0, 2**32), broken=st.sampled_from([0.0, 0.02, 0.2]))
 def test_no_answer_of_a_server_ends_in_a_traceback(
     seed: int, broken: float, tmp_path_factory: pytest.TempPathFactory
@@ -114,12 +120,22 @@ def test_no_answer_of_a_server_ends_in_a_traceback(
     folder = tmp_path_factory.mktemp("strange")
     for jobs in ([], ["7"]):
         try:
-            found = look.on_server(Prometheus(Strange(seed, broken)), SITE, START.timestamp(), END.timestamp(), jobs)
-            assert isinstance(found.incidents, tuple)
+            told = look.on_server(Prometheus(Strange(seed, broken)), SITE, START.timestamp(), END.timestamp(), jobs)
+            assert isinstance(told.incidents, tuple)
         except UserError as error:
             one_line(error)
     try:
         cure(examine(Probe(Prometheus(Strange(seed, broken)), SITE, END.timestamp(), Strange(seed, broken))))
+    except UserError as error:
+        one_line(error)
+    try:
+        found = survey(Probe(Prometheus(Strange(seed, broken)), SITE, END.timestamp()), 15.0)
+        bill, lines = forecast(found.fleet, SITE), advice(SITE, found.fleet, found.by_size, found.by_metric)
+        assert bills.as_json(found.fleet, bill, found.bill, lines) and bills.table(bill, found.bill)
+    except UserError as error:
+        one_line(error)
+    try:
+        assert why(Subject("NcclJobDegraded", "7", END.timestamp()), SITE, Prometheus(Strange(seed, broken)).instant)
     except UserError as error:
         one_line(error)
     try:
