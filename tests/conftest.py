@@ -43,6 +43,8 @@ HEAVY = {
 
 
 ALL = ""
+MOST_WORKERS = 4
+"""Each of them may start servers of its own."""
 
 
 def named(config: pytest.Config) -> bool:
@@ -66,7 +68,7 @@ def pytest_configure_node(node: Any) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """One worker a core for all tests; none, and so no start of workers, for those that somebody names."""
-    return 0 if named(config) else os.cpu_count() or 1
+    return 0 if named(config) else min(os.cpu_count() or 1, MOST_WORKERS)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -86,8 +86,15 @@ def changed(draw: st.DrawFn, whole: Any) -> Any:
     for _ in range(draw(st.integers(1, 3))):
         places = list(_places(data))
         container, key = draw(st.sampled_from(places))
-        if draw(st.booleans()) and isinstance(container, dict):
+        kind = draw(st.sampled_from(["anything", "gone", "moved", "inside"]))
+        if kind == "gone" and isinstance(container, dict):
             del container[key]
+        elif kind == "moved":
+            # What is sound at another place is most like what is sound here.
+            other, name = draw(st.sampled_from(places))
+            container[key] = json.loads(json.dumps(other[name]))
+        elif kind == "inside":
+            container[key] = draw(st.sampled_from([{}, [], {"": container[key]}, [container[key]] * 3]))
         else:
             container[key] = draw(ANYTHING)
     return data

@@ -15,22 +15,25 @@ from typing import Any
 import numpy as np
 import pytest
 from command import dashgen
-from processes import rule_engine
+from processes import rule_engine, serving, tool
 from servers import Asked, Reply, answering
 from test_record import prometheus
 
 from dashgen.catalogue import SIGNAL_BY_NAME
 from dashgen.config import site as config
+from dashgen.cost.survey import survey
 from dashgen.engine import scheduled as engine
 from dashgen.errors import UserError
+from dashgen.explain.values import Subject, why
 from dashgen.live.client.api import Prometheus
 from dashgen.live.client.http import Client
+from dashgen.live.doctor.probe import Probe
 from dashgen.live.incidents import annotate, history, look
 from dashgen.live.incidents import report as incident_report
 from dashgen.live.incidents.history import AtHand, Played, played
 from dashgen.live.incidents.review import review
 from dashgen.live.incidents.windows import GPUS, SINCE, THROUGHPUT, USUAL, VERDICT, Incident, incidents
-from dashgen.recordings.format import Series, read_samples, read_story
+from dashgen.recordings.format import Series, read_samples, read_story, to_openmetrics
 from dashgen.simulator.scenario import load_scenario
 from dashgen.simulator.simulate import simulate
 
@@ -72,6 +75,23 @@ def as_published(one: Incident) -> None:
     # A loss of 6 % of 32 GPUs for four minutes.
     assert one.gpu_hours == pytest.approx(0.12, abs=0.02)
     assert [each.name for each in one.alerts] == ["NcclJobDegraded"]
+
+
+def test_victoriametrics_tells_the_same(attribution: Played, tmp_path: Path) -> None:
+    flags = [f"-storageDataPath={tmp_path / 'data'}", "-retentionPeriod=100y", "-httpListenAddr=127.0.0.1:PORT"]
+    lines = [one.rsplit(" ", 1) for one in to_openmetrics(attribution.replay.series) if not one.startswith("#")]
+    text = "".join(f"{head} {round(float(at) * 1000)}\n" for head, at in lines)
+    story = attribution.replay.story
+    with serving(tool("victoria-metrics"), *flags, ready="/health", log=tmp_path / "log") as url:
+        server = Prometheus(Client(url))
+        server.client.request("POST", "/api/v1/import/prometheus", text.encode())
+        server.client.get("/internal/force_flush")
+        (one,) = look.on_server(server, SITE, story.start.timestamp(), story.end.timestamp(), []).incidents
+        as_published(one)
+        moment = stamp("2026-03-19T14:43:00")
+        said = why(Subject("NcclJobDegraded", "41502", moment), SITE, server.instant)
+        assert 'state="degraded",suspect="network"' in said
+        assert survey(Probe(server, SITE, moment), 15.0).fleet.gpus == 32
 
 
 def test_the_command_tells_the_published_incident_and_its_cost(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import get_args
 import pytest
 import yaml
 from engines import live
+from engines.fleet import fleet
 from engines.timelines import VERDICT, lag, timelines
 from processes import rule_engine
 from targets import render
@@ -27,11 +28,10 @@ from dashgen.engine import scheduled as engine
 from dashgen.engine.prometheus import Firing
 from dashgen.errors import UserError
 from dashgen.model import AlertRule, RecordingRule, RuleGroup, Sensitivity
-from dashgen.recordings.format import Series, read_samples, read_story
+from dashgen.recordings.format import Series
 from dashgen.targets.layout import FORMS
 from dashgen.targets.rulefile import rule_file
 
-RECORDINGS = Path(__file__).parent / "recordings"
 FULL = os.environ.get("DASHGEN_FULL") == "1"
 SITES = {
     "defaults": Site(),
@@ -85,22 +85,6 @@ def test_an_alert_on_what_stays_at_the_edges_is_refused() -> None:
         levels(build.recording(Site()), [RuleGroup(name="mine", interval="30s", rules=(looks_up,))], ())
 
 
-def fleet(names: Iterable[str]) -> tuple[list[Series], float, float]:
-    """Recordings at the same time, each on nodes of its own; their samples, beginning and end."""
-    found, begin, last = [], 0.0, 0.0
-    for name in names:
-        story = read_story(RECORDINGS / name)
-        start, end = story.start.timestamp(), story.end.timestamp()
-        begin = begin or start
-        last = max(last, begin + end - start)
-        for one in read_samples(RECORDINGS / name):
-            moved = begin - start if one.name.endswith("_mtime_seconds") else 0.0
-            places = {"node", "instance", "Hostname"}
-            labels = [(key, f"{name}-{value}" if key in places else value) for key, value in one.labels]
-            found.append(Series(one.name, tuple(sorted(labels)), one.times + begin - start, one.values + moved))
-    return found, begin, last
-
-
 def of_shard(samples: Iterable[Series], shard: int, shards: int) -> Iterator[Series]:
     """What an agent sends to one of several edges: each job to one of them, and to all what knows no job."""
     for one in samples:
@@ -144,6 +128,35 @@ def test_two_edges_and_a_global_level_say_what_one_server_says() -> None:
     assert one and one.keys() == two.keys()
     assert all(len(one[each]) == len(two[each]) for each in one)
     assert max(abs(a - b) for each in one for a, b in zip(one[each], two[each], strict=True)) <= 1
+
+
+def test_jobs_of_equal_numbers_stay_apart_by_the_label_of_their_edge() -> None:
+    found, every = site({"labels": {"cluster": "cluster"}}, "test"), 30.0
+    samples, start, end = fleet(["network-25-short", "nvlink-node"])
+    moments, files = engine.Moments(start, end, 15.0, every, False), render("layout", found)
+    (keep,) = yaml.safe_load(files["layout/travels.yaml"])
+    travelled = []
+    for shard, cluster in enumerate(("a", "b")):
+        own = [labelled(one, slurm_job_id="7") for one in of_shard(samples, shard, 2)]
+        edge = engine.replay(rule_engine(), {"edge": files["layout/edge.yaml"]}, own, moments, keep["regex"])
+        travelled += [labelled(one, slurm_job_id="", cluster=cluster) for one in edge.series]
+    above = engine.replay(
+        rule_engine(), {"global": files["layout/global.yaml"]}, travelled, replace(moments, scrape_interval=every)
+    )
+
+    fired = [dict(one.labels) for one in above.alerts if one.alert == "NcclJobDegraded" and one.firing]
+    assert {(each["cluster"], each["slurm_job_id"], each["suspect"]) for each in fired} == {
+        ("a", "7", "nvlink"),
+        ("b", "7", "network"),
+    }
+
+
+def labelled(one: Series, slurm_job_id: str = "", **more: str) -> Series:
+    """A series with further labels, and another job where it knows one."""
+    labels = dict(one.labels) | more
+    if slurm_job_id and "slurm_job_id" in labels:
+        labels["slurm_job_id"] = slurm_job_id
+    return replace(one, labels=tuple(sorted(labels.items())))
 
 
 def sharded(shard: int, shards: int) -> str:

@@ -48,22 +48,23 @@ ALERT = """ALERTS = (
 """
 
 BOARD = '''# SPDX-License-Identifier: Apache-2.0
-"""How large are the jobs?"""
+"""Which jobs are quiet?"""
 
-from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit
+from __future__ import annotations
+
+from dashgen.catalogue.boards.parts import JOB, answers
+from dashgen.model import Dashboard, Row, Sensitivity
+
+_AGE = answers("job:nccl_dump_age:seconds", title="Quiet for", bad="a line that climbs")
 
 
 def board(sensitivity: Sensitivity) -> Dashboard:
-    panel = Panel(
-        title="Quiet for",
-        description="How long is each job quiet?",
-        type="timeseries",
-        unit=Unit.SECONDS,
-        queries=(Query(expr="job:nccl_dump_age:seconds"),),
+    """The board of quiet jobs."""
+    del sensitivity
+    rows = (Row(title="Now", panels=(_AGE,)),)
+    return Dashboard(
+        slug="scratch", place=15, title="Scratch", question="Which jobs are quiet?", variables=(JOB,), rows=rows
     )
-    question = "Which jobs are quiet?"
-    rows = (Row(title="Now", panels=(panel,)),)
-    return Dashboard(slug="scratch", place=15, title="Scratch", question=question, variables=(), rows=rows)
 '''
 
 TARGET = '''# SPDX-License-Identifier: Apache-2.0
@@ -81,7 +82,7 @@ class ScratchKeys(Section):
 
 def render(bundle, site):
     names = [rule.record for group in bundle.recording for rule in group.rules]
-    return {"scratch/series.txt": "\\n".join([site.targets.of(ScratchKeys).first_line, *names])}
+    return {"scratch/series.txt": "".join(f"{line}\\n" for line in [site.targets.of(ScratchKeys).first_line, *names])}
 
 
 TARGET = Target(name="scratch", summary="a list", readers="nobody", how="Read it.", render=render, keys=ScratchKeys)

@@ -4,20 +4,32 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import resource
+import socket
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from command import dashgen
+from hostile import share
+from hypothesis import given
 from hypothesis import strategies as st
+from servers import Reply, answering, vector
 
 from dashgen import promql
 from dashgen.catalogue.metrics import upstream
 from dashgen.config import site as config
+from dashgen.cost import table as bills
+from dashgen.cost.advice import advice
+from dashgen.cost.forecast import forecast
+from dashgen.cost.survey import survey
 from dashgen.errors import UserError
+from dashgen.explain.values import Subject, why
+from dashgen.guard.text import LONGEST
 from dashgen.live.client.api import Prometheus
 from dashgen.live.client.http import Client
 from dashgen.live.doctor.probe import Probe
@@ -28,6 +40,8 @@ from dashgen.live.incidents.windows import VERDICT
 from dashgen.live.recorder import selection
 from dashgen.live.recorder.record import record
 
+FULL = os.environ.get("DASHGEN_FULL") == "1"
+SEED = os.environ.get("DASHGEN_SEED", str(random.SystemRandom().randrange(1 << 32)))
 SITE = config.Site()
 END = datetime(2026, 3, 19, 15, tzinfo=UTC)
 START = END - timedelta(minutes=20)
@@ -42,7 +56,7 @@ NAMES = [
     "job:nccl_gpus:count",
     "target_info",
 ]
-VALUES = ["1", "0", "NaN", "+Inf", "-Inf", "1e308", "-5", "1773931290"]
+VALUES = ["1", "0", "1e307", "NaN", "+Inf", "-Inf", "1e308", "-5", "1773931290"]
 
 
 class Strange(Client):
@@ -106,7 +120,7 @@ def one_line(error: UserError) -> None:
     assert "\n" not in str(error) and len(str(error)) < 900, error
 
 
-@settings(max_examples=25, deadline=None)
+@share(0.0125)
 @given(seed=st.integers(0, 2**32), broken=st.sampled_from([0.0, 0.02, 0.2]))
 def test_no_answer_of_a_server_ends_in_a_traceback(
     seed: int, broken: float, tmp_path_factory: pytest.TempPathFactory
@@ -114,12 +128,22 @@ def test_no_answer_of_a_server_ends_in_a_traceback(
     folder = tmp_path_factory.mktemp("strange")
     for jobs in ([], ["7"]):
         try:
-            found = look.on_server(Prometheus(Strange(seed, broken)), SITE, START.timestamp(), END.timestamp(), jobs)
-            assert isinstance(found.incidents, tuple)
+            told = look.on_server(Prometheus(Strange(seed, broken)), SITE, START.timestamp(), END.timestamp(), jobs)
+            assert isinstance(told.incidents, tuple)
         except UserError as error:
             one_line(error)
     try:
         cure(examine(Probe(Prometheus(Strange(seed, broken)), SITE, END.timestamp(), Strange(seed, broken))))
+    except UserError as error:
+        one_line(error)
+    try:
+        found = survey(Probe(Prometheus(Strange(seed, broken)), SITE, END.timestamp()), 15.0)
+        bill, lines = forecast(found.fleet, SITE), advice(SITE, found.fleet, found.by_size, found.by_metric)
+        assert bills.as_json(found.fleet, bill, found.bill, lines) and bills.table(bill, found.bill)
+    except UserError as error:
+        one_line(error)
+    try:
+        assert why(Subject("NcclJobDegraded", "7", END.timestamp()), SITE, Prometheus(Strange(seed, broken)).instant)
     except UserError as error:
         one_line(error)
     try:
@@ -131,6 +155,67 @@ def test_no_answer_of_a_server_ends_in_a_traceback(
         annotate(Strange(seed, broken), [])
     except UserError as error:
         one_line(error)
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+
+
+ASKING = [
+    ["record", "--job", "7", "--since", "1h", "-o", "out"],
+    ["incidents", "--since", "1h"],
+    ["incidents", "--since", "1h", "--job", "7"],
+    ["doctor"],
+    ["cost"],
+    ["explain", "NcclJobDegraded", "--job", "7"],
+]
+ONE_SERIES = (
+    b'{"metric":{"__name__":"up","slurm_job_id":"7","instance":"node-0000000.example.org:9100"},"value":[1,"1"]},'
+)
+REPLIES: dict[str, tuple[Reply, str]] = {
+    "a web page": (Reply(b"<!DOCTYPE html><html>login</html>"), "answers with a web page"),
+    "no credentials": (Reply(b"who are you?", 401), "give credentials"),
+    "too busy": (Reply(b"", 429, {"Retry-After": "0"}), "try again later"),
+    "half an answer": (Reply(vector(({}, 1.0)).body[:-10], length=1000), "the answer breaks off"),
+    "a million series": (
+        Reply(b'{"status":"success","data":{"resultType":"vector","result":[' + ONE_SERIES * 1_000_000),
+        "more than 8 MB",
+    ),
+}
+MEMORY = 500 << 20
+
+
+def asks_in_vain(tmp_path: Path, url: str, message: str) -> None:
+    """Each command ends with one line that names the server, in half a gigabyte, and leaves nothing."""
+    print(f"DASHGEN_SEED={SEED}")
+    for command in ASKING if FULL else random.Random(f"{SEED} {message}").sample(ASKING, 2):
+        done = dashgen(
+            *command,
+            *("--prometheus", url, "--timeout", "1"),
+            cwd=tmp_path,
+            before=lambda: resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY)),
+        )
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), (command, done)
+        assert done.stderr.startswith(f"dashgen: {url}: ") and message in done.stderr, (command, done.stderr)
+        assert len(done.stderr) <= LONGEST + 1
+        assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("reply", REPLIES)
+def test_every_command_tells_in_one_line_why_a_server_cannot_be_used(reply: str, tmp_path: Path) -> None:
+    said, message = REPLIES[reply]
+    with answering(lambda _: said) as (url, _):
+        asks_in_vain(tmp_path, url, message)
+
+
+def test_every_command_leaves_a_server_that_never_answers(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        asks_in_vain(tmp_path, f"http://127.0.0.1:{listener.getsockname()[1]}", "no answer within 1 s")
+
+
+def test_every_command_tells_that_a_server_is_not_there(tmp_path: Path) -> None:
+    asks_in_vain(tmp_path, "http://127.0.0.1:9", "not reachable")
 
 
 @given(st.lists(st.text(), min_size=1, max_size=3), st.dictionaries(st.sampled_from(LABELS), st.text(), max_size=6))

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 from dashgen import catalogue, promql
+from dashgen.build.once import once
 from dashgen.build.placeholders import fill
 from dashgen.build.recording_rules import signals
 from dashgen.catalogue import boards as shipped
@@ -24,9 +26,13 @@ def _silent(site: Site) -> frozenset[str]:
     return silent
 
 
+# The same queries are asked about for every tier and every kind of site.
+_reads = lru_cache(maxsize=4096)(promql.names)
+
+
 def _speechless(expr: str, silent: frozenset[str]) -> bool:
     """Whether a query says nothing; "or vector(0)" alone would say that all is well where nobody looks."""
-    reads = promql.names(expr)
+    reads = _reads(expr)
     return bool(reads) and (reads <= silent or promql.empty(promql.parse(expr), silent))
 
 
@@ -88,6 +94,7 @@ def board(template: Dashboard, site: Site, silent: frozenset[str]) -> Dashboard:
     )
 
 
+@once
 def dashboards(site: Site) -> tuple[Dashboard, ...]:
     """Every dashboard as this site sees it."""
     silent = _silent(site)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 
 from dashgen import durations
+from dashgen.build.once import once
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config.site import Site
 from dashgen.config.values import escaped
@@ -52,7 +53,8 @@ def lag(site: Site) -> float:
     return evaluated_every(site) if site.late_results else 0.0
 
 
-def words(site: Site) -> dict[str, str]:
+@once
+def words(site: Site) -> Mapping[str, str]:
     """What each placeholder stands for at this site."""
     labels, companions = site.labels, site.companions
     # Jobs without an id share one: what is said of such a mixture would be said of nobody.
@@ -142,7 +144,7 @@ def fill(template: str, site: Site, more: Mapping[str, str] | None = None) -> st
 
     Raises KeyError for a placeholder that nobody defines: that is a mistake in the catalogue.
     """
-    known = words(site) | dict(more or {})
+    known = {**words(site), **(more or {})}
     # An empty <selector> takes its comma with it, and braces that would hold nothing else.
     empty = f"<(?:{'|'.join(name for name, value in known.items() if not value)})>"
     text = re.sub(rf",\s*{empty}|{empty}(?:,\s*)?", "", template.strip())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dashgen.cli.terminal import Config, progress, say, site_of, utc
+from dashgen.cli.terminal import Config, Tenant, Timeout, progress, say, site_of, utc
 from dashgen.errors import UserError
 from dashgen.model import Sensitivity
 
@@ -30,6 +30,8 @@ def explain(
             "--at", help="moment, UTC; by default now, in a recording the end of the job's first fault or of everything"
         ),
     ] = None,
+    tenant: Tenant = None,
+    timeout: Timeout = 60.0,
     config: Config = None,
 ) -> None:
     """Tell what a signal or an alert asks, how, and what to do about it; with --job, why it says what it says."""
@@ -51,7 +53,7 @@ def explain(
         from dashgen.live.client import api
 
         now = datetime.now(UTC).timestamp()
-        ask = api.prometheus(prometheus).instant
+        ask = api.prometheus(prometheus, tenant=tenant, seconds=timeout).instant
         say(why(Subject(name, job, now if asked is None else asked), site, ask))
     elif recording is not None:
         say(_why_recorded(name, job, recording, asked, site))

@@ -25,7 +25,7 @@ import_app = typer.Typer(help="Make a recording from Inspector's own files.", no
 
 app.command("build")(build.build)
 app.command("rules")(build.rules)
-app.command("explain")(explain.explain)
+app.command("explain", epilog=live.CREDENTIALS)(explain.explain)
 app.command("validate")(judge.validate)
 app.command("score")(judge.score)
 app.command("preview")(boards.preview)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, SerializeAsAny, model_validator
 
@@ -37,6 +37,10 @@ MOST_BYTES = 1 << 20
 """Of a dashgen.yaml; the commented one, with every key, has 9 kB."""
 
 MOST_OVERLAYS = 100
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+_Some = Annotated[dict[_Key, _Value], Field(min_length=1)]
 
 
 class Labels(Section):
@@ -93,7 +97,7 @@ class Site(Section):
         description="for engines that show results an evaluation later, as vmalert; their targets set it themselves",
     )
     companions: Companions = Companions()
-    acceptance: dict[Collective, dict[Transport, dict[SizeClass, Bandwidth]]] = Field(
+    acceptance: dict[Collective, _Some[Transport, _Some[SizeClass, Bandwidth]]] = Field(
         default_factory=dict,
         description="bus bandwidth in GB/s that sound hardware reaches, from nccl-tests; `dashgen baseline` writes it",
     )

@@ -11,9 +11,9 @@ from dashgen import build
 from dashgen.cost.forecast import DAY, Bill, Fleet, usual
 from dashgen.errors import UserError
 from dashgen.live.client.http import Refused
-from dashgen.live.doctor.probe import Probe
+from dashgen.live.doctor.probe import Probe, whole
 
-_FIGURE = re.compile(r"^([a-z_]+)(?:\{[^}]*\})? ([0-9.eE+-]+)$", re.MULTILINE)
+_FIGURE = re.compile(r"^([a-z_]+)(?:\{[^}]*\})? ([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,2})?)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -28,15 +28,15 @@ class Survey:
 
 def survey(probe: Probe, days: float) -> Survey:
     """Count what is there. Raises UserError as the server, or where no series of Inspector are."""
-    gpus = round(probe.number("count(count by (<job>, <node>, <gpu>) (<busbw>{<selector>}))"))
-    if not gpus:
-        raise UserError(f"{probe.server.url}: no series of NCCL Inspector; run `dashgen doctor`, or give --gpus")
-    jobs = round(probe.number("count(count by (<job>) (<busbw>{<selector>}))"))
+    gpus = probe.count("count(count by (<job>, <node>, <gpu>) (<busbw>{<selector>}))")
+    jobs = probe.count("count(count by (<job>) (<busbw>{<selector>}))")
     metrics = _counts(probe, '{__name__=~"nccl_.+"}', "__name__")
     own = {probe.site.metric(key) for key in ("busbw", "exec", "p2p_busbw", "p2p_exec")}
     metrics = {**_counts(probe, f'{{__name__=~"{"|".join(sorted(own))}"}}', "__name__"), **metrics}
     others = "|".join(sorted(build.exposed(probe.site) - set(metrics)))
-    nccl, companions = sum(metrics.values()), probe.number(f'count({{__name__=~"{others}"}})')
+    nccl, companions = sum(metrics.values()), probe.count(f'count({{__name__=~"{others}"}})')
+    if not gpus or not nccl:
+        raise UserError(f"{probe.server.url}: no series of NCCL Inspector; run `dashgen doctor`, or give --gpus")
     scrape = _scrape(probe)
     fleet = Fleet(gpus, jobs, nccl / gpus, companions / gpus, scrape, days)
     return Survey(fleet, _bill(probe, fleet), _counts(probe, "<busbw>{<selector>}", "message_size"), metrics)
@@ -45,7 +45,7 @@ def survey(probe: Probe, days: float) -> Survey:
 def _counts(probe: Probe, selector: str, label: str) -> dict[str, int]:
     rows = probe.rows(f"count by ({label}) ({selector})")
     found = {
-        one.name if label == "__name__" and one.name else dict(one.labels).get(label, ""): int(one.values[0])
+        one.name if label == "__name__" and one.name else dict(one.labels).get(label, ""): whole(one.values[0])
         for one in rows
     }
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
@@ -59,7 +59,7 @@ def _scrape(probe: Probe) -> float:
 
 def _bill(probe: Probe, fleet: Fleet) -> Bill:
     """What the server says of itself; a figure that it does not tell is None."""
-    recorded = probe.number('count({__name__=~"(job|peer|gpu|node):.+"})')
+    recorded = probe.count('count({__name__=~"(job|peer|gpu|node):.+"})')
     said = _said(probe)
     heap, samples = said.get("go_memstats_next_gc_bytes"), said.get("prometheus_tsdb_head_samples_appended_total")
     chunk, packed = (said.get(f"prometheus_tsdb_compaction_chunk_{name}_sum") for name in ("size_bytes", "samples"))

@@ -168,7 +168,7 @@ def make_blocks(folder: Path, series: Iterable[Series]) -> None:
         with path.open("w", encoding="utf-8", newline="\n") as text:
             text.writelines(to_openmetrics(series))
         arguments = ("tsdb", "create-blocks-from", "openmetrics", "--quiet", path, folder)
-        done = run("promtool", *arguments, timeout=_EVALUATE_SECONDS)
+        done = run("promtool", *arguments, timeout=_EVALUATE_SECONDS, environment=short_lived())
     if done.code:
         raise UserError(f"{folder}: promtool makes no blocks: {last_line(done.said)}; make the recording again")
 

@@ -116,7 +116,7 @@ def written(value: float, unit: str, decimals: int | None = None) -> str:
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
-        return "∞" if value > 0 else "-∞"
+        return _digits(value, decimals)
     if unit in _WORDS:
         return _WORDS[unit][value != 0]
     if unit == _MOMENT:
@@ -138,6 +138,9 @@ def _moment(milliseconds: float) -> str:
 
 def _digits(value: float, decimals: int | None) -> str:
     """Three digits, zeros among them, unless the number is whole; a half is rounded up, as browsers do."""
+    if math.isinf(value):
+        # A finite value may leave all bounds where it is scaled.
+        return "∞" if value > 0 else "-∞"
     if decimals is None:
         whole = value == int(value)
         decimals = 0 if whole else min(12, max(0, 2 - math.floor(math.log10(abs(value)))))

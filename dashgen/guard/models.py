@@ -12,8 +12,10 @@ from dashgen.guard.text import line
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
-_REMEDIES = {
+_WORDS = {
     "extra_forbidden": "no such key",
+    "string_type": "is not text",
+    "tuple_type": "is not a list",
     "model_type": "expects keys with values, one a line",
     "dict_type": "expects keys with values, one a line",
     "missing": "is missing; add it",
@@ -30,6 +32,6 @@ def checked(model: type[_Model], data: object, where: str, schema: str) -> _Mode
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         key = ".".join(line(str(part), 60) for part in first["loc"] if part != "[key]")
-        message = _REMEDIES.get(first["type"]) or line(first["msg"].removeprefix("Value error, "), 240)
-        remedy = f"; {schema}" if first["type"] in _REMEDIES else ""
+        message = _WORDS.get(first["type"]) or line(first["msg"].removeprefix("Value error, "), 240)
+        remedy = "" if ";" in message and first["type"] not in _WORDS else f"; {schema}"
         raise UserError(": ".join(part for part in (where, key, message) if part) + remedy) from error

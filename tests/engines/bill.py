@@ -94,7 +94,7 @@ def serve(folder: Path, fleet: list[Series], made: list[Series]) -> dict[str, fl
     more = ("--web.enable-lifecycle", "--web.enable-remote-write-receiver", "--log.level=error")
     with processes.serving("prometheus", *flags, *more, ready="/-/ready", log=folder / "log") as url:
         now = time.time()
-        remote.write(url, (moved(one, now + 30 * 60) for one in fleet if one.values.size))
+        remote.write(url, (moved(one, now + 28 * 60) for one in fleet if one.values.size))  # from two minutes ago on
         without = said(url, collect=True)
         taken = read(url)
         remote.write(url, (cost.history(one, now, 15 * 60, SCRAPE) for one in made))

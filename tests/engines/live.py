@@ -20,6 +20,7 @@ from dashgen.engine.loopback import reserved_ports
 from dashgen.recordings.format import Series
 
 DUMP = 4.0  # seconds between dumps, live: results must be stored within one
+STALE = np.array([0x7FF0000000000002], np.uint64).view(np.float64)[0]  # Prometheus' value.StaleNaN
 
 
 def quickened(samples: Iterable[Series], start: float, begin: float, factor: float) -> list[Series]:
@@ -31,22 +32,33 @@ def quickened(samples: Iterable[Series], start: float, begin: float, factor: flo
     return found
 
 
+def marked(samples: Iterable[Series], step: float) -> Iterator[Series]:
+    """Samples with a stale marker where a series is missed for the first time, a step after its last sample."""
+    for one in samples:
+        gone = np.append(np.flatnonzero(np.diff(one.times) > 1.5 * step), one.times.size - 1)
+        times = np.insert(one.times, gone + 1, one.times[gone] + step)
+        yield replace(one, times=times, values=np.insert(one.values, gone + 1, STALE))
+
+
 def play(samples: Sequence[Series], *urls: str, before: Callable[[float], None] = lambda moment: None) -> None:
     """Write every sample to all servers when its time has come. A server that is away misses it, as it misses a scrape.
 
     ``before`` hears of every moment before its samples are written.
     """
-    moments = np.unique(np.concatenate([one.times for one in samples]))
-    for moment in moments.tolist():
+    names, rows = [remote.names(one) for one in samples], [remote.rows(one) for one in samples]
+    times = np.concatenate([one.times for one in samples])
+    which = np.repeat(np.arange(len(samples)), [one.times.size for one in samples])
+    place = np.concatenate([np.arange(one.times.size) for one in samples])
+    order = np.argsort(times, kind="stable")
+    for now in np.split(order, np.flatnonzero(np.diff(times[order])) + 1):
+        moment = float(times[now[0]])
         before(moment)
         while (wait := moment - time.time()) > 0:
             time.sleep(wait)
-        now = [
-            replace(one, times=one.times[at], values=one.values[at]) for one in samples for at in [one.times == moment]
-        ]
+        written = [names[k] + rows[k][i].tobytes() for k, i in zip(which[now], place[now], strict=True)]
         for url in urls:
             with suppress(ConnectionError, urllib.error.URLError):
-                remote.write(url, (one for one in now if one.times.size))
+                remote.post(url, written)
 
 
 @contextmanager
@@ -111,9 +123,9 @@ def found(url: str, name: str, begin: float, end: float) -> list[Series]:
 
 
 @contextmanager
-def victoria(folder: Path) -> Iterator[str]:
-    """VictoriaMetrics, with what is a dump of thirty seconds by default as a dump of live."""
-    flags = (f"-storageDataPath={folder}/data", "-httpListenAddr=127.0.0.1:PORT", f"-search.latencyOffset={DUMP:g}s")
+def victoria(folder: Path, hidden: float = DUMP) -> Iterator[str]:
+    """VictoriaMetrics; it hides samples for so many seconds. By default they are thirty, a dump."""
+    flags = (f"-storageDataPath={folder}/data", "-httpListenAddr=127.0.0.1:PORT", f"-search.latencyOffset={hidden:g}s")
     program = processes.tool("victoria-metrics")
     with processes.serving(program, *flags, "-loggerLevel=ERROR", ready="/health", log=folder / "vm.log") as url:
         yield url
@@ -135,7 +147,7 @@ def vmagent(folder: Path, sent: Mapping[str, str]) -> Iterator[str]:
 
 
 @contextmanager
-def vmalert(folder: Path, rules: str, url: str, write: str = "") -> Iterator[str]:
+def vmalert(folder: Path, rules: str, url: str, write: str = "", dump: float = DUMP) -> Iterator[str]:
     """vmalert with rules on a VictoriaMetrics, or with results that go elsewhere first."""
     (folder / "rules.yaml").write_text(rules)
     flags = (
@@ -143,7 +155,7 @@ def vmalert(folder: Path, rules: str, url: str, write: str = "") -> Iterator[str
         *(f"-{name}.url={url}" for name in ("datasource", "remoteRead")),
         f"-remoteWrite.url={write or url}",
         "-notifier.url=http://127.0.0.1:9",
-        f"-evaluationInterval={DUMP:g}s",
+        f"-evaluationInterval={dump:g}s",
         "-remoteWrite.flushInterval=200ms",
         "-httpListenAddr=127.0.0.1:PORT",
         "-loggerLevel=ERROR",

@@ -17,6 +17,7 @@ from dashgen.recordings.format import LATEST
 
 Time = Annotated[float, Strict(), Field(allow_inf_nan=False, ge=0, le=LATEST)]
 Sample = tuple[Time, float]
+Lasts = Annotated[float, Field(allow_inf_nan=False)]
 Metric = dict[str, str]
 
 
@@ -65,7 +66,7 @@ class Rule(_Model):
     type: str = ""
     health: str = ""
     lastError: str = ""
-    evaluationTime: float = 0.0
+    evaluationTime: Lasts = 0.0
 
 
 class Group(_Model):
@@ -73,8 +74,8 @@ class Group(_Model):
 
     name: str
     file: str = ""
-    interval: float = 0.0
-    evaluationTime: float = 0.0
+    interval: Lasts = 0.0
+    evaluationTime: Lasts = 0.0
     lastEvaluation: str = ""
     rules: tuple[Rule, ...] = ()
 
@@ -131,5 +132,7 @@ def read(body: bytes, data: type[T], url: str) -> T:
         said = f"{place}: {first['msg']}" if place else first["msg"]
         raise UserError(f"{url}: not the answer of a Prometheus: {said[:200]}; is this a Prometheus?") from error
     if answer.status != "success" or answer.data is None:
-        raise UserError(f"{url}: answers with an error: {' '.join(answer.error.split())[:200] or 'no data'}")
+        raise UserError(
+            f"{url}: answers with an error: {' '.join(answer.error.split())[:200] or 'no data'}; look at its log"
+        )
     return answer.data

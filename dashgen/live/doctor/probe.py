@@ -23,6 +23,15 @@ RECENT = 900.0
 """Seconds of raw samples from which intervals are told: thirty dumps."""
 
 
+MOST_COUNTED = 10**9
+"""Of anything on one server, whose memory holds ten million series or so."""
+
+
+def whole(value: float) -> int:
+    """A number of things that a server can mean, else 0."""
+    return round(value) if 0 <= value <= MOST_COUNTED else 0
+
+
 @dataclass(frozen=True)
 class Diagnosis:
     """One thing that is wrong: where, what, and keys of dashgen.yaml that cure it, if any do."""
@@ -62,6 +71,10 @@ class Probe:
         found = self.rows(template)
         value = float(found[0].values[0]) if found else 0.0
         return value if math.isfinite(value) else 0.0
+
+    def count(self, template: str) -> int:
+        """How many things PromQL counts; 0 where it gives no such number."""
+        return whole(self.number(template))
 
     def labels(self, template: str) -> list[dict[str, str]]:
         """The labels of all series that PromQL gives."""

@@ -76,6 +76,8 @@ def _last(history: History, name: str, before: float, labels: Mapping[str, str])
     return {one.labels: float(one.values[-1]) for one in history.series(name, before - _MEMORY, before, labels)}
 
 
+# A server may have values that leave all bounds here; what is not finite then does not count.
+@np.errstate(over="ignore", invalid="ignore")
 def _strays(
     history: History, name: str, start: float, end: float, labels: Mapping[str, str]
 ) -> list[tuple[Series, Values]]:
@@ -92,16 +94,17 @@ def _strays(
     return found
 
 
+@np.errstate(over="ignore")
 def _hit(
     strays: Sequence[tuple[Values, Values]],
 ) -> list[tuple[float, float]]:
     """The average over those series that were unusual at the end, moment by moment: the others tell nothing."""
-    odd = [(times, stray) for times, stray in strays if stray.size and np.nanmedian(stray[-BRIEF:]) > UNUSUAL]
+    known = [(times[kept], stray[kept]) for times, stray in strays if (kept := np.isfinite(stray)).any()]
+    odd = [(times, stray) for times, stray in known if np.median(stray[-BRIEF:]) > UNUSUAL]
     sums: dict[float, list[float]] = {}
-    for times, stray in odd or strays:
+    for times, stray in odd or known:
         for moment, value in zip(times.tolist(), stray.tolist(), strict=True):
-            if np.isfinite(value):
-                sums.setdefault(moment, []).append(value)
+            sums.setdefault(moment, []).append(value)
     return [(moment, float(np.mean(values))) for moment, values in sorted(sums.items())]
 
 
