@@ -100,7 +100,8 @@ def _message(text: str, overlays: Sequence[Path]) -> str:
         return f"{listed(map(_shown, overlays))}: {one_line(what)}"
     number, name, line, column = place.groups()
     what = re.sub(rf"^{re.escape(place[0])}\S*\s*", "", what)
-    return f"{_shown(overlays[int(number)].parent / name)}:{line}:{column}: {one_line(what)}"
+    remedy = "" if ";" in what else "; correct it there"
+    return f"{_shown(overlays[int(number)].parent / name)}:{line}:{column}: {one_line(what)}{remedy}"
 
 
 # The worker.

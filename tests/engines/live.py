@@ -123,9 +123,9 @@ def found(url: str, name: str, begin: float, end: float) -> list[Series]:
 
 
 @contextmanager
-def victoria(folder: Path, hidden: float = DUMP) -> Iterator[str]:
-    """VictoriaMetrics; it hides samples for so many seconds. By default they are thirty, a dump."""
-    flags = (f"-storageDataPath={folder}/data", "-httpListenAddr=127.0.0.1:PORT", f"-search.latencyOffset={hidden:g}s")
+def victoria(folder: Path) -> Iterator[str]:
+    """VictoriaMetrics, with what is a dump of thirty seconds by default as a dump of live."""
+    flags = (f"-storageDataPath={folder}/data", "-httpListenAddr=127.0.0.1:PORT", f"-search.latencyOffset={DUMP:g}s")
     program = processes.tool("victoria-metrics")
     with processes.serving(program, *flags, "-loggerLevel=ERROR", ready="/health", log=folder / "vm.log") as url:
         yield url
@@ -147,7 +147,7 @@ def vmagent(folder: Path, sent: Mapping[str, str]) -> Iterator[str]:
 
 
 @contextmanager
-def vmalert(folder: Path, rules: str, url: str, write: str = "", dump: float = DUMP) -> Iterator[str]:
+def vmalert(folder: Path, rules: str, url: str, write: str = "") -> Iterator[str]:
     """vmalert with rules on a VictoriaMetrics, or with results that go elsewhere first."""
     (folder / "rules.yaml").write_text(rules)
     flags = (
@@ -155,7 +155,7 @@ def vmalert(folder: Path, rules: str, url: str, write: str = "", dump: float = D
         *(f"-{name}.url={url}" for name in ("datasource", "remoteRead")),
         f"-remoteWrite.url={write or url}",
         "-notifier.url=http://127.0.0.1:9",
-        f"-evaluationInterval={dump:g}s",
+        f"-evaluationInterval={DUMP:g}s",
         "-remoteWrite.flushInterval=200ms",
         "-httpListenAddr=127.0.0.1:PORT",
         "-loggerLevel=ERROR",
