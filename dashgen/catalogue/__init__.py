@@ -32,6 +32,7 @@ SIGNALS: tuple[Signal, ...] = (
     transport.SHAPE,
     lateness.TIME,
     *freshness.SIGNALS,
+    stalls.QUIET,
     transport.FAMILIAR,
     transport.SLOWNESS,
     lateness.LATENESS,

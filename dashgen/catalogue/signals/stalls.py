@@ -47,50 +47,52 @@ label_replace(
 )"""
 
 
+QUIET = Signal(
+    name="job:nccl_quiet:seconds",
+    question="How long has the job been quiet, and do its processes still live?",
+    healthy="below two dump intervals",
+    # spinning: kernels run and tensor cores rest, as in a hung collective, with the one GPU that rests. working: tensor cores are busy, only the
+    # dumps have stopped. idle: nothing runs but the processes are there. gone: nothing is there. none: nobody
+    # can tell. What nobody sees alive is forgotten within two hours.
+    expr="<branches>",
+    branches=(
+        ("slurm", _evidence("gone", f"{_QUIET}\nunless on (<job>) {_RUNNING}\nand on (<job>) {_KNOWN}\n< 6600")),
+        ("dcgm", _evidence("working", f"{_QUIET}\nand on (<job>) {TENSOR_ACTIVE} > 0.05")),
+        ("dcgm", _evidence("spinning", _DEAD)),
+        ("dcgm", _evidence("spinning", f"{_QUIET}\nand on (<job>) {UTILISATION} > 90")),
+        ("slurm", _evidence("idle", f"{_QUIET} and on (<job>) {_RUNNING}")),
+        (
+            "throughput",
+            _evidence("idle", f'{_QUIET} and on (<job>) job:training_throughput:current{{evidence="reported"}}'),
+        ),
+        (
+            "dcgm",
+            _evidence(
+                "idle",
+                f"{_QUIET}\nand on (<job>) job:dcgm_memory_used:max > 0.5 * max_over_time(job:dcgm_memory_used:max[1d])",
+            ),
+        ),
+        (
+            "throughput",
+            _evidence(
+                "gone",
+                f'{_QUIET} < 6600\nand on (<job>) last_over_time(job:training_throughput:current{{evidence="reported"}}[2h])',
+            ),
+        ),
+        ("dcgm", _evidence("gone", f"{_QUIET} < 6600\nand on (<job>) {UTILISATION}")),
+        ("", _evidence("none", f"{_QUIET} < 6600")),
+    ),
+    unit=Unit.SECONDS,
+    labels=("<job>", "evidence", "<node>", "<gpu>"),
+    sources="Tensor cores rest below 5 %, a resting GPU reads below 10 % and a spinning kernel reads 100 % GPU utilisation (companions of a "
+    "hung collective in DCGM); a dead process gives its memory back, a living one keeps more than half; 2.5 dumps are one "
+    "missed dump, one scrape and one evaluation; 6,600 s: ten minutes below two hours.",
+    # In the group of the verdict, which would read it an evaluation late otherwise.
+    group="nccl-verdict",
+)
+
 SIGNALS = (
     MEMORY,
-    Signal(
-        name="job:nccl_quiet:seconds",
-        question="How long has the job been quiet, and do its processes still live?",
-        healthy="below two dump intervals",
-        # spinning: kernels run and tensor cores rest, as in a hung collective, with the one GPU that rests. working: tensor cores are busy, only the
-        # dumps have stopped. idle: nothing runs but the processes are there. gone: nothing is there. none: nobody
-        # can tell. What nobody sees alive is forgotten within two hours.
-        expr="<branches>",
-        branches=(
-            ("slurm", _evidence("gone", f"{_QUIET}\nunless on (<job>) {_RUNNING}\nand on (<job>) {_KNOWN}\n< 6600")),
-            ("dcgm", _evidence("working", f"{_QUIET}\nand on (<job>) {TENSOR_ACTIVE} > 0.05")),
-            ("dcgm", _evidence("spinning", _DEAD)),
-            ("dcgm", _evidence("spinning", f"{_QUIET}\nand on (<job>) {UTILISATION} > 90")),
-            ("slurm", _evidence("idle", f"{_QUIET} and on (<job>) {_RUNNING}")),
-            (
-                "throughput",
-                _evidence("idle", f'{_QUIET} and on (<job>) job:training_throughput:current{{evidence="reported"}}'),
-            ),
-            (
-                "dcgm",
-                _evidence(
-                    "idle",
-                    f"{_QUIET}\nand on (<job>) job:dcgm_memory_used:max > 0.5 * max_over_time(job:dcgm_memory_used:max[1d])",
-                ),
-            ),
-            (
-                "throughput",
-                _evidence(
-                    "gone",
-                    f'{_QUIET} < 6600\nand on (<job>) last_over_time(job:training_throughput:current{{evidence="reported"}}[2h])',
-                ),
-            ),
-            ("dcgm", _evidence("gone", f"{_QUIET} < 6600\nand on (<job>) {UTILISATION}")),
-            ("", _evidence("none", f"{_QUIET} < 6600")),
-        ),
-        unit=Unit.SECONDS,
-        labels=("<job>", "evidence", "<node>", "<gpu>"),
-        sources="Tensor cores rest below 5 %, a resting GPU reads below 10 % and a spinning kernel reads 100 % GPU utilisation (companions of a "
-        "hung collective in DCGM); a dead process gives its memory back, a living one keeps more than half; 2.5 dumps are one "
-        "missed dump, one scrape and one evaluation; 6,600 s: ten minutes below two hours.",
-        group=GROUP,
-    ),
     Signal(
         name="job:nccl_pause:seconds",
         question="How long have the job's finished pauses been?",
