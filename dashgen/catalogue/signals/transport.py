@@ -43,7 +43,8 @@ label_replace(
 )""",
     unit=Unit.BOOL,
     labels=("<job>", "n_nodes", "nranks", "transport"),
-    group=GROUP,
+    # It does not change, so it need not be known in the same moment.
+    group="nccl-shape",
 )
 
 BEST = Signal(
