@@ -46,7 +46,7 @@ def _tickets(dumps: int) -> dict[Sensitivity, Tier]:
     }
 
 
-_TICKET_SOURCES = "The verdict has its own: effect and significance. Paths are judged over two dumps, lateness over three; a ticket waits for one more."
+_TICKET_SOURCES = "The verdict has its own: effect and significance. Paths are judged over two dumps, and a ticket waits for a third; lateness over three, and twice."
 
 # The page about the job speaks for the finer alerts that say why.
 _BY_THE_PAGE: Mapping[str, Scope] = {"NcclJobStalled": "job", "NcclJobDegraded": "job"}
@@ -149,7 +149,7 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         description="{{ $labels.<gpu_label> }} of {{ $labels.<node_label> }} is {{ $value | humanizePercentage }} later than it is "
         "used to: it arrives last and the other GPUs of job {{ $labels.<job_label> }} wait for it" + f"{SINCE}. "
         "Look first at the outlier board, then at clocks, XIDs and processes of that GPU.",
-        tiers=_tickets(1),
+        tiers=_tickets(0),
         sources=_TICKET_SOURCES,
         dashboard="outliers",
         runbook=LATE,
@@ -165,7 +165,7 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         description="The GPUs of {{ $labels.<node_label> }} are {{ $value | humanizePercentage }} later than they are used to: "
         "the node arrives last and job {{ $labels.<job_label> }} waits for it" + f"{SINCE}. Look first at the "
         "outlier board, then at the host: CPU, storage, clocks, links inside the domain.",
-        tiers=_tickets(1),
+        tiers=_tickets(0),
         sources=_TICKET_SOURCES,
         dashboard="outliers",
         runbook=LATE,

@@ -3,8 +3,8 @@
 
 A suspect is the network, NVLink, or a late GPU or node. Its depth is what it does, its score how many times over the
 evidence convinces: effect and significance in one number, which lost throughput strengthens.
-The verdict is the best suspect whose score reaches 1 on the mean of two dumps (lateness lasts three already), or 0.6 on
-that of ten, and whom no other explains; it stays while half of that is left.
+The verdict is the best suspect whose score reaches 1 on the mean of two dumps, or 0.6 on that of ten, and whom no other
+explains; it stays while half of that is left.
 """
 
 from __future__ import annotations
@@ -155,9 +155,7 @@ label_replace(
       (
         1.5 * job:nccl_suspect:score and last_over_time(job:nccl_suspect:since[<3 dumps>])
         or
-        sum_over_time(job:nccl_suspect:score{suspect!="straggler"}[<2 dumps - 1s>]) / 2 >= 1 and job:nccl_suspect:score
-        or
-        job:nccl_suspect:score{suspect="straggler"} >= 1
+        sum_over_time(job:nccl_suspect:score[<2 dumps - 1s>]) / 2 >= 1 and job:nccl_suspect:score
         or
         sum_over_time(job:nccl_suspect:score[<10 dumps - 1s>]) / 6 and job:nccl_suspect:score > 0.5
       )
@@ -198,7 +196,7 @@ or on (<job>)
 label_replace(0 * job:nccl_gpus:count, "state", "unknown", "", "")""",
         unit=Unit.RATIO,
         labels=("<job>", "state", *SUSPECT[1:]),
-        sources="Two dumps on the mean: of 33 false verdicts in random jobs 20 lasted one dump, and 82 of 122 true ones convince twice over in their first; lateness has lasted three; the mean of ten strays less than half as far. Half of what opens a verdict keeps it open; 1.3 times the job's longest finished pause is no habit any more; PyTorch's heartbeat "
+        sources="Two dumps on the mean: of 33 false verdicts in random jobs 20 lasted one dump, and 82 of 122 true ones convince twice over in their first; the mean of ten strays less than half as far. Half of what opens a verdict keeps it open; 1.3 times the job's longest finished pause is no habit any more; PyTorch's heartbeat "
         "monitor aborts after 480 s, so a page after four minutes still helps.",
         group=GROUP,
     ),
