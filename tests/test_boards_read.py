@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,8 @@ RAIL = Truth("degraded", "network", "", "GPU1")
 LATE = Truth("degraded", "straggler", "node03", "GPU5")
 WELL_AGAIN = Truth("recovering")
 
-# Two bad dumps in a row are a verdict; a GPU must be late in three, twice, which takes two minutes; a pause is no stall before it is longer than any checkpoint.
+# Two bad dumps in a row are a verdict; a GPU must be late in three, twice, which takes two minutes.
+# A pause is no stall before it is longer than any checkpoint.
 TRUTHS: dict[str, tuple[Truth, Truth, Truth, Truth]] = {
     "attribution": (FINE, NETWORK, NETWORK, WELL_AGAIN),
     "late-gpu": (FINE, FINE, LATE, WELL_AGAIN),
