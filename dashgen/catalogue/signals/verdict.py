@@ -108,7 +108,9 @@ SIGNALS = (
         name="job:nccl_suspect:score",
         question="How many times over does the evidence against each suspect convince?",
         healthy="below a half",
-        # Any hiccup costs throughput, and says nothing about one path among equal ones.
+        # Any hiccup costs throughput, and says nothing about one path among equal ones. Around a pause files stop one after
+        # the other, and the few that are left have nobody to be compared with: most GPUs of the last three dumps must
+        # report in this very one.
         expr=f"""
 (
   (
@@ -123,7 +125,9 @@ SIGNALS = (
   or
   {_indented(_named(f"{_ONE[0]} / {_ONE[1]}"), 2)}
 )
-unless on (<job>) job:nccl_familiar:ratio < 0.75""",
+unless on (<job>) job:nccl_familiar:ratio < 0.75
+and on (<job>) count by (<job>) (group by (<job>, <node>, <gpu>) (gpu:nccl_exec:sum))
+> 0.5 * max_over_time(job:nccl_gpus:count[<3 dumps - 1s>])""",
         unit=Unit.COUNT,
         labels=SUSPECT,
         sources="Effect and significance, as Greyhound (ATC'25), which keeps changes of 10 %: 8 % and five standard deviations; 12 % and six for "
