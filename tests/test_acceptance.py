@@ -201,8 +201,17 @@ grafana:
     assert config.load(path).acceptance["AllReduce"]["nvlink"] == {"small": 1, "large": 441.3}
 
 
-@pytest.mark.parametrize("before", [None, "", "fabric: xGMI", "acceptance: {}\n"])
-def test_updating_a_file_without_values_adds_them(tmp_path: Path, before: str | None) -> None:
+@pytest.mark.parametrize(
+    "before",
+    [
+        None,
+        "",
+        "fabric: xGMI",
+        "acceptance: {}\n",
+        "'acceptance':  # ours\n  Reduce:\n# note\n    nvlink: {large: 4}\n",
+    ],
+)
+def test_updating_a_file_writes_the_values_wherever_they_stand(tmp_path: Path, before: str | None) -> None:
     path = tmp_path / "dashgen.yaml"
     if before is not None:
         path.write_text(before, encoding="utf-8")
@@ -215,7 +224,7 @@ def test_updating_a_file_without_values_adds_them(tmp_path: Path, before: str | 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("acceptance:\n  AllReduce:\n# note\n    nvlink: {large: 400}\n", "cannot be replaced there"),
+        ("{acceptance: {AllReduce: {nvlink: {large: 400}}}}\n", "cannot be replaced there"),
         ("acceptance: {Reduce: {nvlink: {huge: 3}}}\n", "acceptance.Reduce.nvlink.huge"),
         ("acceptance: {Reduce: {nvlink: {large: -3}}}\n", "acceptance.Reduce.nvlink.large"),
     ],

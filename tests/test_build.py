@@ -13,6 +13,7 @@ import pytest
 
 from dashgen import build, catalogue, durations
 from dashgen.build import spoken
+from dashgen.catalogue.groups import SLOW
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config import site as config
 from dashgen.errors import UserError
@@ -138,7 +139,7 @@ def test_every_duration_follows_the_dump_interval() -> None:
     assert durations.text(89) == "1m29s"
     for dump, every, slowly in (("1s", 1, 4), ("30s", 30, 120), ("1m", 60, 120), ("10m", 120, 120)):
         for group in build.recording(config.site({"dump_interval": dump}, "test")):
-            assert group.interval == durations.text(slowly if group.name in catalogue.SLOW else every), group.name
+            assert group.interval == durations.text(slowly if group.name in SLOW else every), group.name
 
 
 def test_an_alert_can_be_changed_and_disabled_by_configuration() -> None:

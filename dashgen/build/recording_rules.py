@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dashgen import catalogue, durations
 from dashgen.build.placeholders import evaluated_every, fill
+from dashgen.catalogue.groups import SLOW
 from dashgen.config.site import Site
 from dashgen.model import RecordingRule, RuleGroup, Signal
 
@@ -40,6 +41,6 @@ def recording(site: Site) -> tuple[RuleGroup, ...]:
     every = evaluated_every(site)
     slowly = min(4 * every, 120.0)
     return tuple(
-        RuleGroup(name=name, interval=durations.text(slowly if name in catalogue.SLOW else every), rules=tuple(rules))
+        RuleGroup(name=name, interval=durations.text(slowly if name in SLOW else every), rules=tuple(rules))
         for name, rules in groups.items()
     )

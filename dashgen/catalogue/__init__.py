@@ -4,7 +4,6 @@ A rule reads what stands before it in its group, or what an earlier evaluation r
 
 from __future__ import annotations
 
-from dashgen.catalogue.baselines import USUAL_GROUP
 from dashgen.catalogue.signals import (
     acceptance,
     bandwidth,
@@ -19,7 +18,6 @@ from dashgen.catalogue.signals import (
     transport,
     verdict,
 )
-from dashgen.catalogue.signals.freshness import PRESENCE_GROUP
 from dashgen.model import Alert, Signal
 
 SIGNALS: tuple[Signal, ...] = (
@@ -57,9 +55,6 @@ ALERTS: tuple[Alert, ...] = (
     *acceptance.ALERTS,
     *fabric.ALERTS,
 )
-
-SLOW = frozenset({USUAL_GROUP, PRESENCE_GROUP})
-"""Groups that are evaluated every four dumps, but every two minutes at least: what changes slowly, and costs most."""
 
 SIGNAL_BY_NAME = {signal.name: signal for signal in SIGNALS}
 ALERT_BY_NAME = {alert.name: alert for alert in ALERTS}

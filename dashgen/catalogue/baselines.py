@@ -8,10 +8,8 @@ was learned is remembered for half a day.
 
 from __future__ import annotations
 
+from dashgen.catalogue import groups
 from dashgen.model import Signal, Unit
-
-HEALTHY_GROUP = "nccl-healthy"
-USUAL_GROUP = "nccl-usual"
 
 MEMORY = "10h"
 """How long what was learned is remembered; with the two hours that it was learned from, half a day without a healthy sample."""
@@ -45,7 +43,7 @@ unless on (<job>) min_over_time(job:nccl_familiar:ratio[<6 dumps>]) < 0.75""",
             labels=labels,
             sources="Four dumps, two minutes: the time that a verdict takes, and two more around it; four dumps of age "
             "are one missed dump, one scrape and one evaluation.",
-            group=HEALTHY_GROUP,
+            group=groups.HEALTHY,
         ),
         Signal(
             name=usual,
@@ -55,7 +53,7 @@ unless on (<job>) min_over_time(job:nccl_familiar:ratio[<6 dumps>]) < 0.75""",
             unit=unit,
             labels=labels,
             sources="Two hours hold a checkpoint of any habit; ten samples, five minutes, come before any verdict.",
-            group=USUAL_GROUP,
+            group=groups.USUAL,
         ),
         Signal(
             name=spread,
@@ -66,7 +64,7 @@ unless on (<job>) min_over_time(job:nccl_familiar:ratio[<6 dumps>]) < 0.75""",
             unit=Unit.RATIO if floor else unit,
             labels=labels,
             sources="Between the 16th and the 84th percentile lie two standard deviations of normal noise, and no outlier counts; ten samples tell half of what many do.",
-            group=USUAL_GROUP,
+            group=groups.USUAL,
         ),
     )
 

@@ -10,11 +10,13 @@ the piece of one rank, which nccl-tests calls count, not the whole buffer, which
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import get_args
+
+import yaml
 
 from dashgen.config import site as config
 from dashgen.config.site import Collective, SizeClass, Transport
@@ -244,7 +246,7 @@ def merge(path: Path, values: Mapping[Key, float]) -> str:
     }
     both |= values
     text = read_text(path, config.MOST_BYTES) if path.exists() else ""
-    changed = "".join(_replaced(text.splitlines(keepends=True), block(both)))
+    changed = _replaced(text, block(both))
     if _data(changed) != {**_data(text), "acceptance": _nested(both)}:
         raise UserError(f"{path}: acceptance cannot be replaced there; run without --update and write it in by hand")
     return changed
@@ -257,19 +259,19 @@ def _data(text: str) -> dict[str, object]:
         return {}
 
 
-def _replaced(lines: list[str], new: str) -> Iterator[str]:
-    """The lines with the block of ``acceptance`` replaced, or with the new one at the end."""
-    inside = done = False
-    for line in lines:
-        if re.match(r"acceptance\s*:", line):
-            inside = done = True
-            yield new
-        elif inside and line.strip() and line[0] in " \t":
-            continue
-        else:
-            inside = inside and not line.strip()
-            yield line
-    if not done:
-        if lines and not lines[-1].endswith("\n"):
-            yield "\n"
-        yield new
+def _replaced(text: str, new: str) -> str:
+    """The text with what stands below ``acceptance`` replaced, or with the new block at the end."""
+    document = yaml.compose(text, Loader=yaml.SafeLoader)
+    for key, value in document.value if isinstance(document, yaml.MappingNode) else ():
+        if key.value == "acceptance":
+            before, rest = text[: key.start_mark.index], text[_end(value) :]
+            # What follows on the last line goes with it, comments below stay.
+            return before + new + rest.partition("\n")[2]
+    return text + ("" if text.endswith("\n") or not text else "\n") + new
+
+
+def _end(node: yaml.Node) -> int:
+    """Where a value ends: PyYAML counts the comments below a block as part of it, but not those below a scalar."""
+    while isinstance(node, yaml.MappingNode) and not node.flow_style and node.value:
+        node = node.value[-1][1]
+    return int(node.end_mark.index)

@@ -162,6 +162,10 @@ class Site(Section):
                 self.alert(ALERT_BY_NAME[name])
         return self
 
+    def showing_results(self, *, late: bool) -> Site:
+        """The same site with an engine that shows results an evaluation later, or at once."""
+        return self.model_copy(update={"late_results": late})
+
     def sources(self) -> frozenset[str]:
         """Names of all that rules may use here: the companions, and acceptance values where there are any."""
         return self.companions.enabled() | ({"acceptance"} if self.acceptance else set())

@@ -45,6 +45,11 @@ class Unit(StrEnum):
     BOOL = "bool_on_off"
 
 
+def indented(promql: str, by: int = 2) -> str:
+    """PromQL to put into other PromQL: its further lines begin so many spaces later."""
+    return promql.strip().replace("\n", "\n" + by * " ")
+
+
 def require(condition: object, message: str) -> None:
     """Raise ValueError where a condition does not hold."""
     if not condition:

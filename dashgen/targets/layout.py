@@ -33,7 +33,7 @@ def render(bundle: Bundle, site: Site) -> dict[str, str]:
     """path -> text of both levels."""
     edge, above = (FORMS[site.layout[level]] for level in ("edge", "global"))
     # What travels comes later than what is recorded on the spot, whatever the engine.
-    below, over = edge.site(site), site.model_copy(update={"late_results": True})
+    below, over = edge.site(site), site.showing_results(late=True)
     packs = {late: _built(bundle, site, late) for late in {below.late_results, over.late_results}}
     views = [view for view in build.dashboards(site) if view.slug in BOARDS]
     split = {
@@ -57,7 +57,7 @@ def _built(bundle: Bundle, site: Site, late: bool) -> Bundle:
     """The bundle of the site, or another where results come at another time."""
     if late == site.late_results:
         return bundle
-    return build.bundle(site.model_copy(update={"late_results": late}), bundle.alerts)
+    return build.bundle(site.showing_results(late=late), bundle.alerts)
 
 
 _HOW = """\

@@ -48,7 +48,7 @@ class Target:
 
     def site(self, site: Site) -> Site:
         """The site as a bundle for this target is built from it."""
-        return site.model_copy(update={"late_results": True}) if self.late else site
+        return site.showing_results(late=True) if self.late else site
 
 
 def documents(folder: str, document: Document) -> Render:

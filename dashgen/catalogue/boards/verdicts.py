@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from dashgen.model import indented
+
 # The one verdict a job, which every statement about its state comes from.
 VERDICT = "job:nccl_verdict:depth"
 
@@ -122,7 +124,7 @@ def sentence(chosen: str, only: str = "", named: bool = False) -> str:
 
     ``only`` are the words of STATES to keep, all by default; ``named`` puts the job in front.
     """
-    said = f'label_join(\n  {_indented(state(chosen, only))},\n  "key", "/", "state", "suspect", "transport", "<node_label>", "<gpu_label>"\n)'
+    said = f'label_join(\n  {indented(state(chosen, only))},\n  "key", "/", "state", "suspect", "transport", "<node_label>", "<gpu_label>"\n)'
     for key, words, rest in _SAID:
         said = f'label_replace({said}, "what", "{words}", "key", "{key}")'
         said = f'label_replace({said}, "rest", "{rest}", "key", "{key}")' if rest else said
@@ -130,12 +132,8 @@ def sentence(chosen: str, only: str = "", named: bool = False) -> str:
     parts = {"lasts": _lasts(chosen), "cost": _cost(chosen), "beside": _beside(chosen)}
     for label, query in parts.items():
         # A job about which this part says nothing stays, without it.
-        said += f"\n* on (<job>) group_left ({label})\n(\n  {_indented(query)}\n  or on (<job>)\n  group by (<job>) ({verdict(chosen)})\n)"
-    return f'label_join(\n  {_indented(said)},\n  "says", "", "who", "what", "lasts", "rest", "cost", "beside"\n)'
-
-
-def _indented(query: str) -> str:
-    return query.replace("\n", "\n  ")
+        said += f"\n* on (<job>) group_left ({label})\n(\n  {indented(query)}\n  or on (<job>)\n  group by (<job>) ({verdict(chosen)})\n)"
+    return f'label_join(\n  {indented(said)},\n  "says", "", "who", "what", "lasts", "rest", "cost", "beside"\n)'
 
 
 def _lasts(chosen: str) -> str:
@@ -150,7 +148,7 @@ def _cost(chosen: str) -> str:
         f"and on (<job>) {verdict(chosen, state='degraded')}"
     )
     return (
-        f'label_replace(\n  count_values by (<job>) ("lost", round(100 * (\n    {_indented(_indented(lost))}\n  ))),\n'
+        f'label_replace(\n  count_values by (<job>) ("lost", round(100 * (\n    {indented(lost, 4)}\n  ))),\n'
         '  "cost", ", $1 % of throughput lost", "lost", "(.+)"\n)'
     )
 

@@ -8,8 +8,8 @@ compared, and only from 1 MB on.
 
 from __future__ import annotations
 
+from dashgen.catalogue import groups
 from dashgen.catalogue.runbooks import COMMUNICATION
-from dashgen.catalogue.signals.bandwidth import GROUP
 from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit
 
 SIGNALS = (
@@ -25,7 +25,7 @@ SIGNALS = (
 )""",
         unit=Unit.GBPS,
         labels=("<job>", "transport", "collective", "size_class"),
-        group=GROUP,
+        group=groups.BANDWIDTH,
         companion="acceptance",
     ),
     Signal(
@@ -37,7 +37,7 @@ job:nccl_busbw:max{size_class!="small"} / job:nccl_busbw:expected
 unless on (<job>) job:nccl_dump_age:seconds > 3 * <dump>""",
         unit=Unit.RATIO,
         labels=("<job>", "transport", "collective", "size_class"),
-        group=GROUP,
+        group=groups.BANDWIDTH,
         companion="acceptance",
     ),
 )

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
+from dashgen.catalogue import groups
 from dashgen.model import Signal, Unit
-
-GROUP = "nccl-bandwidth"
 
 # Classes instead of the unbounded message_size; the label holds the lower bound of a range in 1024-based units.
 _SIZE_CLASS = """
@@ -43,11 +42,10 @@ SIGNALS = (
         expr=_classed("max", f"max by ({_BUCKET}) (peer:nccl_busbw:best)", "collective"),
         unit=Unit.GBPS,
         labels=("<job>", "transport", "collective", "size_class"),
-        group=GROUP,
+        group=groups.BANDWIDTH,
     ),
 )
 
-P2P_GROUP = "nccl-p2p"
 
 P2P_SIGNALS = (
     Signal(
@@ -57,7 +55,7 @@ P2P_SIGNALS = (
         expr=_classed("max", f"max by ({_P2P_BUCKET}) (<p2p_busbw>{{<clean>, <selector>}})", "p2p_operation"),
         unit=Unit.GBPS,
         labels=("<job>", "transport", "p2p_operation", "size_class"),
-        group=P2P_GROUP,
+        group=groups.P2P,
         companion="p2p",
     ),
     Signal(
@@ -67,7 +65,7 @@ P2P_SIGNALS = (
         expr=_classed("max", f"quantile by ({_P2P_BUCKET}) (0.5, <p2p_exec>{{<clean>, <selector>}})", "p2p_operation"),
         unit=Unit.MICROSECONDS,
         labels=("<job>", "transport", "p2p_operation", "size_class"),
-        group=P2P_GROUP,
+        group=groups.P2P,
         companion="p2p",
     ),
 )

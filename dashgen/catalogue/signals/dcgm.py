@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dashgen.catalogue import groups
 from dashgen.catalogue.signals.freshness import SEEN_SOURCES
 from dashgen.model import Signal, Unit
 
@@ -50,6 +51,6 @@ MEMORY = Signal(
     unit=Unit.COUNT,
     labels=("<job>",),
     sources=SEEN_SOURCES,
-    group="nccl-stalls",
+    group=groups.STALLS,
     companion="dcgm",
 )

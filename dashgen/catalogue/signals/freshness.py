@@ -6,10 +6,8 @@ An idle or hung job's file is not rewritten, so its values stay as they were. Pr
 
 from __future__ import annotations
 
+from dashgen.catalogue import groups
 from dashgen.model import Signal, Unit
-
-GROUP = "nccl-verdict"
-PRESENCE_GROUP = "nccl-presence"
 
 SEEN = """and on (<job>) (
   last_over_time(node:nccl_gpus:count[<4 dumps>])
@@ -51,7 +49,7 @@ and on (<job>) (
     unit=Unit.COUNT,
     labels=("<job>", "<node>", "<instance>"),
     sources="Six dumps: the four since the last look, one that came a scrape late and one more.",
-    group=PRESENCE_GROUP,
+    group=groups.PRESENCE,
 )
 
 SIGNALS = (
@@ -67,7 +65,7 @@ sum by (<job>) (last_over_time(node:nccl_gpus:count[<4 dumps>]))""",
         unit=Unit.COUNT,
         labels=("<job>",),
         sources=SEEN_SOURCES,
-        group=GROUP,
+        group=groups.VERDICT,
     ),
     Signal(
         name="job:nccl_progress:timestamp",
@@ -88,7 +86,7 @@ sum by (<job>) (last_over_time(node:nccl_gpus:count[<4 dumps>]))""",
         unit=Unit.TIMESTAMP,
         labels=("<job>",),
         sources="One dump: between this evaluation and the one before.",
-        group=GROUP,
+        group=groups.VERDICT,
     ),
     Signal(
         name="job:nccl_dump_age:seconds",
@@ -101,6 +99,6 @@ and on (<job>) count_over_time(job:nccl_gpus:count[<3 dumps - 1s>]) >= 3""",
         unit=Unit.SECONDS,
         labels=("<job>",),
         sources="A day: longer than any fault that a job survives; three dumps, as every verdict.",
-        group=GROUP,
+        group=groups.VERDICT,
     ),
 )

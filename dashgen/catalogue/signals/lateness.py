@@ -7,11 +7,11 @@ The slowest execution time is the earliest arriver and never to blame. Here bigg
 
 from __future__ import annotations
 
+from dashgen.catalogue import groups
 from dashgen.catalogue.baselines import learned, remembered
 from dashgen.catalogue.signals.freshness import NEW, SEEN, SEEN_SOURCES
 from dashgen.model import Signal, Unit
 
-GROUP = "nccl-verdict"
 GPU = ("<job>", "<node>", "<gpu>")
 
 _SHAPE = "<job>, <node>, <gpu>, n_nodes, nranks"
@@ -25,7 +25,7 @@ TIME = Signal(
     unit=Unit.MICROSECONDS,
     labels=("<job>", "<node>", "<gpu>", "n_nodes", "nranks"),
     sources=SEEN_SOURCES,
-    group=GROUP,
+    group=groups.VERDICT,
 )
 
 LATENESS = Signal(
@@ -56,7 +56,7 @@ avg by (<job>, <node>, <gpu>) (
     unit=Unit.RATIO,
     labels=GPU,
     sources="0.8 is a fifth of the time: ByteDance's traces, where innocent stages show 0.01 of the median and the late one 0.16.",
-    group=GROUP,
+    group=groups.VERDICT,
 )
 
 LEARNED = learned(
@@ -88,6 +88,6 @@ and on (<job>) job:nccl_gpus:count >= 4
         labels=GPU,
         sources="Three dumps, as Nebius and the rule of 0.67 on ByteDance's traces: who is late in turn is now and then late twice in a row. Fixed positions "
         "take 20 % (healthy Megatron runs: rank 0 was first in 12 of 13 communicators). Four GPUs are the fewest with a median.",
-        group=GROUP,
+        group=groups.VERDICT,
     ),
 )

@@ -7,9 +7,8 @@ one to it, which has no past.
 
 from __future__ import annotations
 
-from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit
-
-GROUP = "nccl-shape"
+from dashgen.catalogue import groups
+from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit, indented
 
 _BUCKET = "<job>, comm_name, n_nodes, nranks, collective, message_size"
 
@@ -39,7 +38,7 @@ SIGNALS = (
         expr=_domains("max", "job:nccl_transport:info"),
         unit=Unit.COUNT,
         labels=("<job>", "nranks"),
-        group=GROUP,
+        group=groups.SHAPE,
     ),
     Signal(
         name="job:nccl_algorithm_changed:count",
@@ -62,7 +61,7 @@ count by (<job>, collective, algo_proto) (
         unit=Unit.COUNT,
         labels=("<job>", "collective", "algo_proto"),
         sources="Ten samples as before any verdict; twenty evaluations, ten minutes, is how long a change is news.",
-        group=GROUP,
+        group=groups.SHAPE,
     ),
 )
 
@@ -75,7 +74,7 @@ ALERTS = (
         # that come and go, as in evaluation, do not look like it.
         expr=f"""
 max by (<job>) (
-  {_NARROWEST.replace(chr(10), chr(10) + "  ")}
+  {indented(_NARROWEST)}
   / on (<job>, nranks)
   min_over_time(job:nccl_domains:max[6h])
 ) > <threshold>""",

@@ -6,34 +6,28 @@ PyTorch's heartbeat monitor aborts after 480 s and its watchdog after 600 s: a p
 
 from __future__ import annotations
 
+from dashgen.catalogue import groups
 from dashgen.catalogue.runbooks import HANGS
 from dashgen.catalogue.signals.dcgm import ALONE, MEMORY, TENSOR_ACTIVE, UTILISATION
 from dashgen.catalogue.signals.degradation import SINCE
-from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit
-
-GROUP = "nccl-stalls"
-
+from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit, indented
 
 _QUIET = "job:nccl_dump_age:seconds > 2.5 * <dump>"
 _KNOWN = 'label_replace(<job_info>, "<job_label>", "$1", "<slurm_id>", "(.+)")'
 _RUNNING = 'label_replace(<job_info>{<slurm_state>=~"<slurm_running>"}, "<job_label>", "$1", "<slurm_id>", "(.+)")'
 
 
-def _under(expr: str, by: int) -> str:
-    return expr.replace("\n", "\n" + by * " ")
-
-
 # While all others spin, one GPU rests: its process is dead or has not come to the collective.
 _DEAD = f"""
 (
-  {_under(ALONE, 2)}
+  {indented(ALONE)}
 ) ^ 0
 * on (<job>) group_left ()
 (
   {_QUIET}
-  and on (<job>) {_under(UTILISATION, 2)} > 90
+  and on (<job>) {indented(UTILISATION)} > 90
   and on (<job>) count by (<job>) (
-    {_under(ALONE, 4)}
+    {indented(ALONE, 4)}
   ) == 1
 )""".strip()
 
@@ -42,7 +36,7 @@ def _evidence(word: str, expr: str) -> str:
     """How long a job has been quiet, with what is known about its processes."""
     return f"""
 label_replace(
-  {_under(expr, 2)},
+  {indented(expr)},
   "evidence", "{word}", "", ""
 )"""
 
@@ -88,7 +82,7 @@ QUIET = Signal(
     "hung collective in DCGM); a dead process gives its memory back, a living one keeps more than half; 2.5 dumps are one "
     "missed dump, one scrape and one evaluation; 6,600 s: ten minutes below two hours.",
     # In the group of the verdict, which would read it an evaluation late otherwise.
-    group="nccl-verdict",
+    group=groups.VERDICT,
 )
 
 SIGNALS = (
@@ -105,7 +99,7 @@ job:nccl_dump_age:seconds < max_over_time(job:nccl_dump_age:seconds[<3 dumps>])"
         unit=Unit.SECONDS,
         labels=("<job>",),
         sources="Three dumps of silence: shorter ones are a missed dump. Three dumps back: the last samples of the pause.",
-        group=GROUP,
+        group=groups.STALLS,
     ),
 )
 

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-from dashgen.catalogue.signals.freshness import PRESENCE_GROUP
+from dashgen.catalogue import groups
 from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit
-
-GROUP = "nccl-telemetry"
 
 # The job of a node whose series are missing right now is known from a moment ago.
 _JOBS = """(
@@ -27,7 +25,7 @@ max by (<target>) (avg_over_time(<textfile_error>[<6 dumps>]) > 0)""",
         labels=("<job>", "<node>", "<instance>"),
         sources="Six dumps: one torn file is chance (5 % of reads in a stress test), most of six are not; a "
         "day back for the job of a node that is missing.",
-        group=GROUP,
+        group=groups.TELEMETRY,
         companion="textfile",
     ),
     Signal(
@@ -41,7 +39,7 @@ max by (<target>) (rate(<gathering_errors>{{cause="gathering"}}[<10 dumps>]) > 0
         unit=Unit.PER_SECOND,
         labels=("<job>", "<node>", "<instance>"),
         sources="Ten dumps: a rate needs several scrapes; a day back for the job of a node that is missing.",
-        group=GROUP,
+        group=groups.TELEMETRY,
         companion="exporter_metrics",
     ),
     Signal(
@@ -60,7 +58,7 @@ unless on (<target>) count by (<target>) (max_over_time(node:nccl_gpus:count[<12
         unit=Unit.COUNT,
         labels=("<job>", "<node>", "<instance>"),
         sources="A file is written every dump, at worst one is missed and one is late: four dumps; three looks at presence: one may meet a torn file.",
-        group=GROUP,
+        group=groups.TELEMETRY,
         companion="textfile",
     ),
     Signal(
@@ -77,7 +75,7 @@ and on (<job>) job:nccl_gpus:count < max_over_time(job:nccl_gpus:count[1d])""",
         unit=Unit.BOOL,
         labels=("<job>", "<node>"),
         sources="A day: longer than any fault that a job survives.",
-        group=GROUP,
+        group=groups.TELEMETRY,
     ),
     Signal(
         name="job:nccl_series:count",
@@ -91,7 +89,7 @@ and on (<job>) job:nccl_gpus:count < max_over_time(job:nccl_gpus:count[1d])""",
 * on (<job>) job:nccl_gpus:count / on (<job>) count by (<job>) (node:nccl_gpus:count)""",
         unit=Unit.COUNT,
         labels=("<job>",),
-        group=PRESENCE_GROUP,
+        group=groups.PRESENCE,
     ),
     Signal(
         name="job:nccl_garbage:count",
@@ -100,7 +98,7 @@ and on (<job>) job:nccl_gpus:count < max_over_time(job:nccl_gpus:count[1d])""",
         expr='count by (<job>) (<busbw>{message_size=~"0B|.*TB", <selector>})',
         unit=Unit.COUNT,
         labels=("<job>",),
-        group=GROUP,
+        group=groups.TELEMETRY,
     ),
     Signal(
         name="job:nccl_dropped:ratio",
@@ -115,7 +113,7 @@ clamp_max(
         unit=Unit.RATIO,
         labels=("<job>",),
         sources="Ten dumps: drops come in bursts.",
-        group=GROUP,
+        group=groups.TELEMETRY,
         companion="counters",
     ),
 )

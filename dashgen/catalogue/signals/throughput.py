@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
+from dashgen.catalogue import groups
 from dashgen.catalogue.baselines import learned, remembered
 from dashgen.catalogue.signals.dcgm import TENSOR_ACTIVE
 from dashgen.catalogue.signals.freshness import NEW, SEEN
-from dashgen.model import Signal, Unit
-
-GROUP = "nccl-verdict"
+from dashgen.model import Signal, Unit, indented
 
 CURRENT = Signal(
     name="job:training_throughput:current",
@@ -41,7 +40,7 @@ label_replace(
             "dcgm",
             f"""
 label_replace(
-  {TENSOR_ACTIVE.replace(chr(10), chr(10) + "  ")},
+  {indented(TENSOR_ACTIVE)},
   "evidence", "tensor", "", ""
 )""",
         ),
@@ -49,7 +48,7 @@ label_replace(
     unit=Unit.COUNT,
     labels=("<job>", "evidence"),
     sources="Four dumps: a step of a large job may take longer than a dump.",
-    group=GROUP,
+    group=groups.VERDICT,
 )
 
 LEARNED = learned(
@@ -76,6 +75,6 @@ round(
         unit=Unit.RATIO,
         labels=("<job>", "evidence"),
         sources="Two dumps: a checkpoint is a loss in one line of the training log.",
-        group=GROUP,
+        group=groups.VERDICT,
     ),
 )

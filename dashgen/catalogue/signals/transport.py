@@ -11,11 +11,11 @@ within a domain every node is a path of its own, across domains every GPU number
 
 from __future__ import annotations
 
+from dashgen.catalogue import groups
 from dashgen.catalogue.baselines import learned, remembered
 from dashgen.catalogue.signals.freshness import NEW, SEEN, SEEN_SOURCES
 from dashgen.model import Signal, Unit
 
-GROUP = "nccl-verdict"
 CLASSES = ("nvlink", "network", "mixed")
 PATH = ("<job>", "transport", "<node>", "<gpu>")
 
@@ -44,7 +44,7 @@ label_replace(
     unit=Unit.BOOL,
     labels=("<job>", "n_nodes", "nranks", "transport"),
     # It does not change, so it need not be known in the same moment.
-    group="nccl-shape",
+    group=groups.SHAPE,
 )
 
 BEST = Signal(
@@ -56,7 +56,7 @@ BEST = Signal(
     unit=Unit.GBPS,
     labels=("<job>", "<peer>"),
     sources=SEEN_SOURCES,
-    group=GROUP,
+    group=groups.VERDICT,
 )
 
 LEARNED = (
@@ -100,7 +100,7 @@ count by (<job>) (max_over_time(peer:nccl_busbw:best[<30 dumps>]) and {remembere
     unit=Unit.RATIO,
     labels=("<job>",),
     sources="Three dumps: a step may be longer than a dump; thirty: a job that does something else for a quarter of an hour has changed for good.",
-    group=GROUP,
+    group=groups.VERDICT,
 )
 
 SLOWNESS = Signal(
@@ -120,7 +120,7 @@ avg by (<job>, transport, <node>, <gpu>) (
     unit=Unit.RATIO,
     labels=PATH,
     sources="The faster quarter: with two paths it is nearly the faster one, with many no single path decides.",
-    group=GROUP,
+    group=groups.VERDICT,
 )
 
 SIGNALS = (
@@ -139,7 +139,7 @@ sum by (<job>, transport) ({_NOW} ^ 0 / {_NOISE} ^ 2 {_ON_PATH})
         labels=("<job>", "transport"),
         sources="Two dumps: dumps of different nodes are up to one apart; 2 % is the transfer noise of "
         "ByteDance's traces (0.6 to 4.3 %): floors keep z-scores from exploding (Nebius saw z = 577 on a healthy run).",
-        group=GROUP,
+        group=groups.VERDICT,
     ),
     Signal(
         name="job:nccl_busbw_noise:ratio",
@@ -152,7 +152,7 @@ sum by (<job>, transport) ({_NOW} ^ 0 / {_NOISE} ^ 2 {_ON_PATH})""",
         unit=Unit.RATIO,
         labels=("<job>", "transport"),
         sources="As job:nccl_busbw_drop:ratio; all sizes are taken to stray together, the careful assumption.",
-        group=GROUP,
+        group=groups.VERDICT,
     ),
     Signal(
         name="peer:nccl_busbw_drop:ratio",
@@ -166,6 +166,6 @@ job:nccl_busbw_drop:ratio
         unit=Unit.RATIO,
         labels=PATH,
         sources="Two dumps, as job:nccl_busbw_drop:ratio.",
-        group=GROUP,
+        group=groups.VERDICT,
     ),
 )

@@ -9,10 +9,9 @@ explains; it stays while half of that is left.
 
 from __future__ import annotations
 
+from dashgen.catalogue import groups
 from dashgen.catalogue.baselines import remembered
-from dashgen.model import Signal, Unit
-
-GROUP = "nccl-verdict"
+from dashgen.model import Signal, Unit, indented
 
 SUSPECT = ("<job>", "suspect", "transport", "<node>", "<gpu>")
 
@@ -62,10 +61,6 @@ _WHOLE_NODE = """(
     )"""
 
 
-def _indented(text: str, by: int) -> str:
-    return text.strip().replace("\n", "\n" + by * " ")
-
-
 def _named(transports: str) -> str:
     """Slow transports or paths as suspects."""
     return f"""
@@ -102,7 +97,7 @@ SIGNALS = (
         unit=Unit.RATIO,
         labels=SUSPECT,
         sources="More than half of the GPUs, at 0.7 of the latest: mates of one late GPU are held up across nodes only, so by half.",
-        group=GROUP,
+        group=groups.VERDICT,
     ),
     Signal(
         name="job:nccl_suspect:score",
@@ -114,7 +109,7 @@ SIGNALS = (
         expr=f"""
 (
   (
-    {_indented(_named(f"{_ALL[0]} / {_ALL[1]}") + chr(10) + "or" + _late(f" / {_LATE_NEED}"), 4)}
+    {indented(_named(f"{_ALL[0]} / {_ALL[1]}") + chr(10) + "or" + _late(f" / {_LATE_NEED}"), 4)}
   )
   * on (<job>) group_left ()
   (
@@ -123,7 +118,7 @@ SIGNALS = (
     job:nccl_gpus:count ^ 0
   )
   or
-  {_indented(_named(f"{_ONE[0]} / {_ONE[1]}"), 2)}
+  {indented(_named(f"{_ONE[0]} / {_ONE[1]}"))}
 )
 unless on (<job>) job:nccl_familiar:ratio < 0.75
 and on (<job>) count by (<job>) (group by (<job>, <node>, <gpu>) (gpu:nccl_exec:sum))
@@ -132,7 +127,7 @@ and on (<job>) count by (<job>) (group by (<job>, <node>, <gpu>) (gpu:nccl_exec:
         labels=SUSPECT,
         sources="Effect and significance, as Greyhound (ATC'25), which keeps changes of 10 %: 8 % and five standard deviations; 12 % and six for "
         "one path of many; a late GPU 10 % and four. 5 % is below the smallest published dip, which costs 6 %.",
-        group=GROUP,
+        group=groups.VERDICT,
     ),
     Signal(
         name="job:nccl_verdict:depth",
@@ -202,7 +197,7 @@ label_replace(0 * job:nccl_gpus:count, "state", "unknown", "", "")""",
         labels=("<job>", "state", *SUSPECT[1:]),
         sources="Two dumps on the mean: of 33 false verdicts in random jobs 20 lasted one dump, and 82 of 122 true ones convince twice over in their first; the mean of ten strays less than half as far. Half of what opens a verdict keeps it open; 1.3 times the job's longest finished pause is no habit any more; PyTorch's heartbeat "
         "monitor aborts after 480 s, so a page after four minutes still helps.",
-        group=GROUP,
+        group=groups.VERDICT,
     ),
     Signal(
         name="job:nccl_suspect:since",
@@ -221,7 +216,7 @@ or
         unit=Unit.TIMESTAMP,
         labels=SUSPECT,
         sources="Three dumps: a missed evaluation and a noisy dump do not end it.",
-        group=GROUP,
+        group=groups.VERDICT,
     ),
     Signal(
         name="job:nccl_verdict:since",
@@ -240,6 +235,6 @@ or on (<job>)
         unit=Unit.TIMESTAMP,
         labels=("<job>",),
         sources="A day: longer than any fault that a job survives.",
-        group=GROUP,
+        group=groups.VERDICT,
     ),
 )

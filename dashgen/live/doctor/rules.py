@@ -59,7 +59,7 @@ def outdated(probe: Probe) -> Iterator[Diagnosis]:
     if not loaded:
         return
     # What targets of engines that store results late have is the same pack.
-    packs = [_pack(probe.site.model_copy(update={"late_results": late})) for late in (False, True)]
+    packs = [_pack(probe.site.showing_results(late=late)) for late in (False, True)]
     pack, changed = min(((each, _changed(each, loaded)) for each in packs), key=lambda found: len(found[1]))
     missing = set(pack) - set(loaded)
     if missing or changed:
@@ -91,9 +91,10 @@ def _meant(expr: str) -> str:
 
 def out_of_order(probe: Probe) -> Iterator[Diagnosis]:
     """Rules are evaluated in another order than the pack's, or spread over groups, so that they read what is old."""
+    recording = build.recording(probe.site)
     order = {
         rule.record: (number, place)
-        for number, group in enumerate(build.recording(probe.site))
+        for number, group in enumerate(recording)
         for place, rule in enumerate(group.rules)
         if isinstance(rule, RecordingRule)
     }
@@ -107,7 +108,7 @@ def out_of_order(probe: Probe) -> Iterator[Diagnosis]:
             groups.setdefault(number, set()).add((group.file, group.name))
     if wrong:
         yield Diagnosis("recording.yaml", f"rules come in another order than in the pack, at {named(wrong)}")
-    split = {build.recording(probe.site)[number].name for number, where in groups.items() if len(where) > 1}
+    split = {recording[number].name for number, where in groups.items() if len(where) > 1}
     if split:
         yield Diagnosis("recording.yaml", f"rules of one group are loaded in several: {named(split)}")
 

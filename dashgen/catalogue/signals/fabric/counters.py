@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-GROUP = "nccl-fabric"
-
 NVSENTINEL = "NVIDIA/NVSentinel docs/configuration/nic-health-monitor.md"
 PORT = ("<job>", "<node>", "<instance>", "device", "port")
 

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+from dashgen.catalogue import groups
 from dashgen.catalogue.runbooks import FABRIC_TOOLS
-from dashgen.catalogue.signals.fabric.counters import GROUP, OF_JOB, WINDOW
+from dashgen.catalogue.signals.fabric.counters import OF_JOB, WINDOW
 from dashgen.catalogue.signals.fabric.tickets import BY_THE_SUSPECT, tickets
 from dashgen.catalogue.signals.freshness import SEEN_SOURCES
-from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit
+from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit, indented
 
 _MTU = f"""max by (<job>, <node>, <instance>, device) (
   (<net_mtu>{{device=~"<net_devices>"}} and on (<target>, device) <net_up> == 1)
@@ -23,12 +24,12 @@ SIGNALS = (
 {_MTU}
 != on (<job>, device) group_left ()
 quantile by (<job>, device) (0.5,
-  {_MTU.replace(chr(10), chr(10) + "  ")}
+  {indented(_MTU)}
 )""",
         unit=Unit.BYTES,
         labels=("<job>", "<node>", "<instance>", "device"),
         sources=SEEN_SOURCES,
-        group=GROUP,
+        group=groups.FABRIC,
         companion="host_network",
     ),
     Signal(
@@ -45,7 +46,7 @@ max by (<job>, <node>, <instance>) (
         labels=("<job>", "<node>", "<instance>"),
         sources="OceanBase OCP warns at 10 %; rows from half a percent show what is rising; below 100 segments a "
         "second a ratio means nothing.",
-        group=GROUP,
+        group=groups.FABRIC,
         companion="host_network",
     ),
 )

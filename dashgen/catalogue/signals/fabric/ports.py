@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
+from dashgen.catalogue import groups
 from dashgen.catalogue.runbooks import COUNTERS, FABRIC_TOOLS
 from dashgen.catalogue.signals.fabric.counters import (
     COUNTERS_OF_PORTS,
-    GROUP,
     NVSENTINEL,
     OF_JOB,
     PORT,
@@ -43,7 +43,7 @@ max by (<job>, <node>, <instance>, device, port, counter) (
         unit=Unit.PER_SECOND,
         labels=(*PORT, "counter"),
         sources="Five minutes: the window of NVSentinel's limits, whatever the dump interval.",
-        group=GROUP,
+        group=groups.FABRIC,
     ),
     Signal(
         name="node:fabric_port_down:state",
@@ -59,7 +59,7 @@ and on (<target>, device, port) last_over_time(node:fabric_errors:rate{{counter=
         unit=Unit.COUNT,
         labels=PORT,
         sources="A day since its link went down: longer than any fault that a job survives.",
-        group=GROUP,
+        group=groups.FABRIC,
         companion="infiniband",
     ),
     Signal(
@@ -81,7 +81,7 @@ and on (<job>) job:nccl_verdict:depth{suspect="network"}""",
         labels=(*PORT, "counter"),
         sources="The limits of NVIDIA/NVSentinel docs/configuration/nic-health-monitor.md; for TCP the 10 % of "
         "OceanBase OCP.",
-        group=GROUP,
+        group=groups.FABRIC,
     ),
 )
 

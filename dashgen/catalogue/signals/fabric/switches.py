@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from dashgen.catalogue.signals.fabric.counters import GROUP, NVSENTINEL, SWITCH_COUNTERS, rising
+from dashgen.catalogue import groups
+from dashgen.catalogue.signals.fabric.counters import NVSENTINEL, SWITCH_COUNTERS, rising
 from dashgen.catalogue.signals.fabric.tickets import port_runbook
 from dashgen.model import Alert, Sensitivity, Severity, Signal, Tier, Unit
 
@@ -28,7 +29,7 @@ label_replace(
         unit=Unit.PER_SECOND,
         labels=("<node>", "guid", "port", "switch", "uplink", "counter"),
         sources="As node:fabric_errors:rate.",
-        group=GROUP,
+        group=groups.FABRIC,
         companion="switch_ports",
     ),
 )
