@@ -185,6 +185,8 @@ BAD = [
     ("targets: {vmrule: {group: {headers: [a]}}}", "targets.vmrule.group.headers", "Name: value"),
     ("targets: {vmrule: {group: {params: {a: b}}}}", "targets.vmrule.group.params", "is not a list"),
     ("alerts: {NcclJobDegraded: {low: {dumps: 999999999999}}}", "alerts.NcclJobDegraded.low.dumps", "less than"),
+    ("dump_interval: '30;s'", "dump_interval", "; `dashgen config schema` lists the keys"),
+    ("selector: 'a=\";\";'", "selector", "; `dashgen config schema` lists the keys"),
     ("overlays: [" + "a, " * 1000 + "]", "overlays", "at most 100"),
 ]
 
@@ -195,7 +197,7 @@ def test_a_mistake_is_one_line_that_names_file_key_and_remedy(tmp_path: Path, te
         load(tmp_path, text)
     message = str(caught.value)
     assert message.startswith(f"{tmp_path / 'dashgen.yaml'}: {key}"), message
-    assert says in message and "\n" not in message and len(message.removeprefix(str(tmp_path))) <= 300, message
+    assert says in message and "; " in message and "\n" not in message and len(message.removeprefix(str(tmp_path))) <= 300, message
 
 
 @pytest.mark.parametrize(

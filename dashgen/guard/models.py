@@ -30,8 +30,10 @@ def checked(model: type[_Model], data: object, where: str, schema: str) -> _Mode
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
+        first = error.errors(include_url=False)[0]
         key = ".".join(line(str(part), 60) for part in first["loc"] if part != "[key]")
         message = _WORDS.get(first["type"]) or line(first["msg"].removeprefix("Value error, "), 240)
-        remedy = "" if ";" in message and first["type"] not in _WORDS else f"; {schema}"
+        # A semicolon begins the remedy of a message, unless it stands in what was given.
+        remedied = message.count(";") > str(first["input"]).count(";")
+        remedy = "" if remedied and first["type"] not in _WORDS else f"; {schema}"
         raise UserError(": ".join(part for part in (where, key, message) if part) + remedy) from error
