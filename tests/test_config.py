@@ -197,7 +197,8 @@ def test_a_mistake_is_one_line_that_names_file_key_and_remedy(tmp_path: Path, te
         load(tmp_path, text)
     message = str(caught.value)
     assert message.startswith(f"{tmp_path / 'dashgen.yaml'}: {key}"), message
-    assert says in message and "; " in message and "\n" not in message and len(message.removeprefix(str(tmp_path))) <= 300, message
+    assert says in message and "; " in message, message
+    assert "\n" not in message and len(message.removeprefix(str(tmp_path))) <= 300, message
 
 
 @pytest.mark.parametrize(
