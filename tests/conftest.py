@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from typing import Any
 
 import pytest
@@ -54,6 +55,9 @@ def named(config: pytest.Config) -> bool:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Who names a file wants all of it. A worker of xdist reads the arguments anew, and is told what came of them."""
+    # What a shell starts in the background ignores interrupts, and so would the programs that tests interrupt.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(config, "workerinput"):
         config.option.markexpr = config.workerinput["markexpr"]
     elif named(config) and config.option.markexpr == "not heavy":
