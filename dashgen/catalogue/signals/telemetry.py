@@ -200,10 +200,11 @@ ALERTS = (
         description="No series of job {{ $labels.<job_label> }} comes from {{ $labels.<node_label> }} any more although the job reports "
         "from other nodes. The exporter is gone or cannot be reached. Nothing is known of the node, and the job may be fine.",
         tiers={
-            Sensitivity.MEDIUM: Tier(threshold=1, dumps=4, severity=Severity.WARNING),
+            Sensitivity.MEDIUM: Tier(threshold=1, dumps=6, severity=Severity.WARNING),
             Sensitivity.HIGH: Tier(threshold=1, dumps=3, severity=Severity.WARNING),
         },
-        sources="Three dumps bridge a missed scrape and a file caught empty.",
+        sources="Three dumps bridge a missed scrape and a file caught empty. Six dumps: an exporter that misses every other scrape is "
+        "silent that long hardly ever.",
         dashboard="telemetry",
         runbook=Runbook(
             meaning="A node of a running job no longer exposes the job's series.",
