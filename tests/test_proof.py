@@ -372,10 +372,11 @@ def test_a_series_that_nobody_exposes_is_a_finding_wherever_it_is_read() -> None
 
 
 def test_a_rule_that_promtool_refuses_is_a_finding() -> None:
+    # In process it is known; an old promtool does not know it, and a newer one wants it enabled.
     new = replace(RECORDED, expr=f"mad_over_time({BANDWIDTH}[5m])")
     (finding,) = check_packs(bundle(recording=(RuleGroup(name="g", interval="30s", rules=(new,)),)), {BANDWIDTH})
     assert (finding.rule, finding.where) == ("promtool", "recording.yaml")
-    assert "unknown function" in finding.message
+    assert "mad_over_time" in finding.message
 
 
 def test_a_panel_that_is_not_promql_is_a_finding() -> None:
