@@ -20,6 +20,9 @@ SEEN_SOURCES = "Presence is looked at every four dumps."
 NEW = "and on (<job>) count_over_time(job:nccl_progress:timestamp[<3 dumps - 1s>]) >= 2"
 """What is judged: two of the last three dumps brought news, so that the last dump before a pause does not count again and again."""
 
+IN_THIS_DUMP = "count by (<job>) (group by (<job>, <node>, <gpu>) (gpu:nccl_exec:sum))"
+"""How many GPUs of a job are seen in collectives now."""
+
 # A value that changed is news. With Inspector's counters on, files are rewritten although nothing happens, and values
 # disappear: both are no news.
 _NEWS = """group by (<job>) (changes(<exec>{<clean>, <selector>}[<6 dumps>]) > 0)
@@ -58,8 +61,8 @@ SIGNALS = (
         question="How many GPUs report for the job?",
         healthy="the number of GPUs of the job",
         # Those that are seen in collectives now, else all that the last look at presence found.
-        expr="""
-count by (<job>) (group by (<job>, <node>, <gpu>) (gpu:nccl_exec:sum))
+        expr=f"""
+{IN_THIS_DUMP}
 or on (<job>)
 sum by (<job>) (last_over_time(node:nccl_gpus:count[<4 dumps>]))""",
         unit=Unit.COUNT,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dashgen.catalogue import groups
 from dashgen.catalogue.baselines import remembered
+from dashgen.catalogue.signals.freshness import IN_THIS_DUMP
 from dashgen.model import Signal, Unit, indented
 
 SUSPECT = ("<job>", "suspect", "transport", "<node>", "<gpu>")
@@ -121,7 +122,7 @@ SIGNALS = (
   {indented(_named(f"{_ONE[0]} / {_ONE[1]}"))}
 )
 unless on (<job>) job:nccl_familiar:ratio < 0.75
-and on (<job>) count by (<job>) (group by (<job>, <node>, <gpu>) (gpu:nccl_exec:sum))
+and on (<job>) {IN_THIS_DUMP}
 > 0.5 * max_over_time(job:nccl_gpus:count[<3 dumps - 1s>])""",
         unit=Unit.COUNT,
         labels=SUSPECT,
