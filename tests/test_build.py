@@ -147,7 +147,7 @@ def test_an_alert_can_be_changed_and_disabled_by_configuration() -> None:
         {
             "alerts": {
                 "NcclJobDegraded": {"low": {"threshold": 0.11, "extra": {"depth_without_throughput": 0.31}}},
-                "NcclJobQuiet": {"high": {"threshold": 9}},
+                "NcclJobQuiet": {"high": {"threshold": 0.9}},
                 "NcclGpuLate": {"enabled": False},
             }
         },
@@ -156,7 +156,7 @@ def test_an_alert_can_be_changed_and_disabled_by_configuration() -> None:
     page = alert_rules(changed, Sensitivity.LOW)["NcclJobDegraded"].expr
     assert "job:training_throughput_loss:ratio > 0.11" in page
     assert '{state="degraded"} > 0.31' in page
-    assert "> 9 * 30" in alert_rules(changed, Sensitivity.HIGH)["NcclJobQuiet"].expr
+    assert ">= 0.9 * 240" in alert_rules(changed, Sensitivity.HIGH)["NcclJobQuiet"].expr
     assert "NcclGpuLate" not in alert_rules(changed, Sensitivity.HIGH)
     assert "NcclGpuLate" not in build.bundle(changed).runbooks
 
@@ -165,7 +165,7 @@ def test_an_alert_can_be_changed_and_disabled_by_configuration() -> None:
     ("alerts", "says"),
     [
         ({"NcclJobStaled": {}}, "no such alert"),
-        ({"NcclJobQuiet": {"low": {"threshold": 1}}}, "not in this tier"),
+        ({"NcclStaleFiles": {"low": {"threshold": 1}}}, "not in this tier"),
         ({"NcclJobDegraded": {"low": {"extra": {"deaf": 1}}}}, "no such threshold"),
     ],
 )

@@ -114,7 +114,7 @@ BAD = [
     ("grafana: {url: 'https://x/{{$value}}'}", "grafana.url", "template"),
     # alerts
     ("alerts: {NcclJobStaled: {}}", "alerts.NcclJobStaled", "no such alert; the alerts are NcclJobStalled, "),
-    ("alerts: {NcclJobQuiet: {low: {threshold: 1}}}", "alerts.NcclJobQuiet.low", "not in this tier"),
+    ("alerts: {NcclStaleFiles: {low: {threshold: 1}}}", "alerts.NcclStaleFiles.low", "not in this tier"),
     ("alerts: {NcclJobStalled: {low: {extra: {deaf: 1}}}}", "alerts.NcclJobStalled.low.extra.deaf", "this alert has:"),
     ("alerts: {NcclJobDegraded: {low: {threshold: .inf}}}", "alerts.NcclJobDegraded.low.threshold", "finite"),
     ("alerts: {NcclJobDegraded: {low: {dumps: -1}}}", "alerts.NcclJobDegraded.low.dumps", "greater"),

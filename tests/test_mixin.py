@@ -80,7 +80,7 @@ CASES: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
     "everything": (
         {"dump_interval": "60s", "alert_labels": {"team": "hpc"}},
         """{ selector: 'a="b"', jobLabel: 'j', nodeLabel: 'n', clusterLabel: 'c', sensitivity: 'high',
-             alerts+: { NcclJobQuiet+: { high+: { threshold: 7.5 } }, NcclGpuLate+: { high+: { paged_loss: 0.03 } } },
+             alerts+: { NcclJobQuiet+: { high+: { threshold: 0.75 } }, NcclGpuLate+: { high+: { paged_loss: 0.03 } } },
              uidPrefix: 'p-' }""",
         {
             "dump_interval": "60s",
@@ -89,7 +89,7 @@ CASES: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
             "labels": {"job": "j", "node": "n", "cluster": "c"},
             "sensitivity": "high",
             "alerts": {
-                "NcclJobQuiet": {"high": {"threshold": 7.5}},
+                "NcclJobQuiet": {"high": {"threshold": 0.75}},
                 "NcclGpuLate": {"high": {"extra": {"paged_loss": 0.03}}},
             },
             "grafana": {"uid_prefix": "p-"},

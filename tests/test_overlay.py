@@ -236,7 +236,7 @@ WRONG = {
     "(import 'dashgen.libsonnet').changePanel('nope.json', 'x', {})": r"no dashboard nope.json; there are .*job.json",
     "(import 'dashgen.libsonnet').removeAlert('Nope')": r"there is no alert Nope; there are .*NcclJobDegraded",
     "(import 'dashgen.libsonnet').removeRule('nope')": r"there is no recording rule nope; there are",
-    "(import 'dashgen.libsonnet').threshold('NcclJobQuiet', 'low', 3)": r"NcclJobQuiet is not in tier low",
+    "(import 'dashgen.libsonnet').threshold('NcclStaleFiles', 'low', 3)": r"NcclStaleFiles is not in tier low",
 }
 
 

@@ -33,9 +33,9 @@ _SEEN = """last_over_time(job:nccl_progress:timestamp[110m])
   last_over_time(job:nccl_quiet:seconds{{evidence=~"working|spinning|idle"}}[{span}])"""
 
 
-# Seconds of silence, after the last news that can have been seen, that are a stall: checkpoints take one to three
-# minutes (companions of DCGM), and PyTorch's heartbeat monitor aborts after eight.
-PAUSE = 240.0
+# Seconds that a checkpoint takes at most (companions of DCGM: one to three minutes). A silence that is longer by two
+# dumps, for the news that came before and after it, is a stall; PyTorch's heartbeat monitor aborts after eight minutes.
+CHECKPOINT = 180.0
 
 
 def number(value: float) -> str:
@@ -78,7 +78,7 @@ def words(site: Site) -> Mapping[str, str]:
         "seen": _SEEN.format(span=durations.text(3 * site.dump_interval)),
         # The moment of the newest result that a rule can see.
         "now": f"(time() - {number(lag(site))})" if site.late_results else "time()",
-        "pause": number(min(PAUSE, 8 * dump)),
+        "pause": number(min(CHECKPOINT, 6 * dump) + 2 * dump),
         "peer": PEER,
         "clean": CLEAN,
         "large": LARGE,

@@ -12,6 +12,8 @@ from dashgen.catalogue.signals.dcgm import ALONE, MEMORY, TENSOR_ACTIVE, UTILISA
 from dashgen.catalogue.signals.degradation import SINCE
 from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit, indented
 
+HABIT = "job:nccl_dump_age:seconds < 1.3 * max_over_time(job:nccl_pause:seconds[1d])"
+"""A silence no longer than the job's own pauses."""
 _QUIET = "job:nccl_dump_age:seconds > 2.5 * <dump>"
 _KNOWN = 'label_replace(<job_info>, "<job_label>", "$1", "<slurm_id>", "(.+)")'
 _RUNNING = 'label_replace(<job_info>{<slurm_state>=~"<slurm_running>"}, "<job_label>", "$1", "<slurm_id>", "(.+)")'
@@ -127,7 +129,7 @@ ALERTS = (
         "PyTorch aborts a hung job after 8 to 10 "
         "minutes: collect evidence now. Look first whether the processes live, then compare the last opCount of all ranks.",
         tiers={
-            Sensitivity.LOW: Tier(threshold=1, dumps=2, severity=Severity.CRITICAL, keep_firing=2),
+            Sensitivity.LOW: Tier(threshold=1, dumps=0, severity=Severity.CRITICAL, keep_firing=2),
             Sensitivity.MEDIUM: Tier(threshold=1, dumps=0, severity=Severity.CRITICAL, keep_firing=2),
             Sensitivity.HIGH: Tier(threshold=1, dumps=0, severity=Severity.CRITICAL, keep_firing=2),
         },
@@ -155,19 +157,30 @@ ALERTS = (
         kind="stall",
         explained_by={"NcclJobStalled": "job"},
         signal="job:nccl_quiet:seconds",
-        expr="""
-job:nccl_quiet:seconds{evidence=~"spinning|idle|none"} > <threshold> * <dump>""",
-        limit="no news for <threshold dumps> while the GPUs are idle or wait",
+        expr=f"""
+job:nccl_quiet:seconds{{evidence=~"spinning|idle|none"}} >= <threshold> * <pause>
+unless on (<job>) {HABIT}
+unless on (<job>) job:nccl_verdict:depth{{state="stalled"}}""",
+        limit="silence for <threshold %> of the time that makes a stall, and for longer than the job ever paused; no stall yet",
         summary="Job {{ $labels.<job_label> }} has been quiet for some time.",
         description="No GPU of job {{ $labels.<job_label> }} has reported new communication for "
         "{{ $value | humanizeDuration }} (GPU evidence: {{ $labels.evidence }}). A checkpoint or an evaluation looks the same "
-        "for up to three minutes. Look first at the job board.",
-        tiers={Sensitivity.HIGH: Tier(threshold=4, dumps=0, severity=Severity.WARNING, keep_firing=0)},
-        sources="Four dumps: one more than a scrape gap and a late dump together can explain.",
+        "for up to three minutes; where the evidence is none, a job that was killed looks the same, and the page comes two "
+        "minutes later. Look first whether the processes live.",
+        tiers={
+            Sensitivity.LOW: Tier(threshold=1, dumps=2, severity=Severity.WARNING, keep_firing=2),
+            Sensitivity.MEDIUM: Tier(threshold=1, dumps=0, severity=Severity.WARNING, keep_firing=0),
+            Sensitivity.HIGH: Tier(threshold=0.6, dumps=0, severity=Severity.WARNING, keep_firing=0),
+        },
+        sources="0.6 of four minutes are five dumps of 30 s: more than a scrape gap and a late dump together can explain.",
         dashboard="job",
         runbook=Runbook(
-            meaning="The job has stopped reporting communication. Most often it writes a checkpoint or evaluates.",
-            look_first=("Wait for NcclJobStalled, or look whether the job's log goes on.",),
+            meaning="The job has stopped reporting communication. Most often it writes a checkpoint or evaluates. Where neither "
+            "DCGM, Slurm nor a throughput metric tells whether its processes live, it may as well hang, or have been killed.",
+            look_first=(
+                "Does the job's log go on, do its processes live?",
+                "Processes alive and no news for four minutes: treat it as NcclJobStalled.",
+            ),
             tell_apart=_TOLD,
         ),
     ),

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dashgen.catalogue import groups
 from dashgen.catalogue.baselines import remembered
 from dashgen.catalogue.signals.freshness import IN_THIS_DUMP
+from dashgen.catalogue.signals.stalls import HABIT
 from dashgen.model import Signal, Unit, indented
 
 SUSPECT = ("<job>", "suspect", "transport", "<node>", "<gpu>")
@@ -136,13 +137,20 @@ and on (<job>) {IN_THIS_DUMP}
         healthy='0, with state="healthy"',
         # One row a job. Who was blamed before is believed a little more, so that one incident is one page. A late GPU
         # explains a path whose members wait for it, also for a moment after it; slow links inside a node explain why the node is late. Mixed communicators
-        # hold several GPU numbers, so theirs is no rail and not told.
+        # hold several GPU numbers, so theirs is no rail and not told. Where nothing tells whether the processes live, most
+        # silences are pauses or jobs that were killed or restarted, so a stall takes half as long again.
         expr="""
 label_replace(
   (
-    max by (<job>, <node>, <gpu>) (job:nccl_quiet:seconds{evidence=~"spinning|idle|none"} >= <pause>)
+    max by (<job>, <node>, <gpu>) (
+      job:nccl_quiet:seconds{evidence=~"spinning|idle"} >= <pause>
+      or
+      job:nccl_quiet:seconds{evidence="none"} >= 1.5 * <pause>
+    )
     unless on (<job>)
-    job:nccl_dump_age:seconds < 1.3 * max_over_time(job:nccl_pause:seconds[1d])
+    """
+        + HABIT
+        + """
   ) ^ 0,
   "state", "stalled", "", ""
 )
@@ -197,7 +205,7 @@ label_replace(0 * job:nccl_gpus:count, "state", "unknown", "", "")""",
         unit=Unit.RATIO,
         labels=("<job>", "state", *SUSPECT[1:]),
         sources="Two dumps on the mean: of 33 false verdicts in random jobs 20 lasted one dump, and 82 of 122 true ones convince twice over in their first; the mean of ten strays less than half as far. Half of what opens a verdict keeps it open; 1.3 times the job's longest finished pause is no habit any more; PyTorch's heartbeat "
-        "monitor aborts after 480 s, so a page after four minutes still helps.",
+        "monitor aborts after 480 s, so a page after four or six minutes still helps.",
         group=groups.VERDICT,
     ),
     Signal(
