@@ -305,7 +305,8 @@ def _config(site: Site, shipped: Bundle) -> str:
     lines = [f"    // {about}\n    {name}: {_plain(value)},\n" for name, value, about in values]
     tiers = [level.value for level in Sensitivity]
     known = f"assert std.member({json.dumps(tiers)}, self._config.sensitivity) :"
-    told = f"'_config.sensitivity: give one of {', '.join(tiers)}, not ' + std.toString(self._config.sensitivity)"
+    wrong = "'_config.sensitivity: ' + std.toString(self._config.sensitivity) + ' is no tier"
+    told = f"{wrong}; give one of {', '.join(tiers)}'"
     return f"{{\n  {known}\n    {told},\n  _config+:: {{\n{''.join(lines)}  }},\n}}\n"
 
 

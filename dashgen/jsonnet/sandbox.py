@@ -88,19 +88,26 @@ def _shown(path: Path) -> str:
 
 
 _PLACE = re.compile(rf"{OVERLAY}(\d+)/(\S+?):\(?(\d+):(\d+)")
+# What dashgen itself has to say: of the result, of an import, or in its own jsonnet, which the trace then begins with.
+_OWN_WORDS = re.compile(
+    r"(?!RUNTIME ERROR|STATIC ERROR)"
+    r"|RUNTIME ERROR: couldn't open import "
+    rf"|RUNTIME ERROR: [^\t]*\n\t({OWN}|{OVERLAY}\d+/{re.escape(HELPERS)}:)"
+)
 
 
 def _message(text: str, overlays: Sequence[Path]) -> str:
     """``file:line:column: what is wrong`` from Jsonnet's message and trace."""
     what = re.split(r"\n\t", text, maxsplit=1)[0][:2000]
     what = re.sub(r"^(RUNTIME|STATIC) ERROR: ", "", what)
+    # A semicolon begins a remedy in dashgen's own words; in all others it stands in what is quoted.
+    remedy = "" if _OWN_WORDS.match(text) and ";" in what else "; correct it there"
     place = next((found for found in _PLACE.finditer(text) if found[2] != HELPERS), None)
     if place is None:
         what = re.sub(rf"^{OVERLAY}\S+\s*", "", what)
-        return f"{listed(map(_shown, overlays))}: {one_line(what)}"
+        return f"{listed(map(_shown, overlays))}: {one_line(what)}{remedy}"
     number, name, line, column = place.groups()
     what = re.sub(rf"^{re.escape(place[0])}\S*\s*", "", what)
-    remedy = "" if ";" in what else "; correct it there"
     return f"{_shown(overlays[int(number)].parent / name)}:{line}:{column}: {one_line(what)}{remedy}"
 
 
@@ -120,7 +127,8 @@ class _Imports:
         if name.startswith((OWN, OVERLAY)):
             found = name
         elif PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
-            raise ValueError("an overlay imports only what lies beside or below it, without .. and absolute paths")
+            wrong = "an overlay imports only what lies beside or below it, without .. and absolute paths"
+            raise ValueError(f"{wrong}; copy the file there")
         else:
             found = folder + name
         if found.startswith(OWN):
