@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Input that nobody would write by mistake, and what must hold whatever the input is.
 
-The property tests of ``test_hostile*.py`` share a number of examples: 2,000 where nothing is said, more with
+Each surface that the property tests look at gets a number of examples: 2,000 where nothing is said, more with
 ``DASHGEN_EXAMPLES=100000``, as in a nightly run. A failure prints the seed, and the blob that repeats it.
 """
 
@@ -19,8 +19,8 @@ from dashgen.guard.text import LONGEST, line
 EXAMPLES = int(os.environ.get("DASHGEN_EXAMPLES", "2000"))
 
 
-def share(part: float) -> settings:
-    """Settings for a part of all examples."""
+def examples(part: float = 1.0) -> settings:
+    """Settings for the examples of a surface, or for a part of them where several tests look at it."""
     return settings(
         max_examples=max(1, round(EXAMPLES * part)),
         deadline=None,

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from command import dashgen
-from hostile import share
+from hostile import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from servers import Reply, answering, vector
@@ -120,7 +120,7 @@ def one_line(error: UserError) -> None:
     assert "\n" not in str(error) and len(str(error)) < 900, error
 
 
-@share(0.0125)
+@examples(0.0125)
 @given(seed=st.integers(0, 2**32), broken=st.sampled_from([0.0, 0.02, 0.2]))
 def test_no_answer_of_a_server_ends_in_a_traceback(
     seed: int, broken: float, tmp_path_factory: pytest.TempPathFactory
