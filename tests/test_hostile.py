@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 import yaml
-from hostile import ANYTHING, NAMES, PROMQL, TEXTS, WORDS, changed, damaged, examples, is_one_line
+from hostile import ANYTHING, NAMES, TEXTS, WORDS, Packs, changed, damaged, examples, is_one_line
 from hypothesis import given
 from hypothesis import strategies as st
-from processes import tool
 from pydantic import BaseModel
 
 from dashgen import build
@@ -23,11 +22,9 @@ from dashgen.catalogue.metrics import upstream
 from dashgen.config import site as config
 from dashgen.config.site import Site
 from dashgen.config.targets import complete
-from dashgen.engine.programs import run
 from dashgen.errors import UserError
 from dashgen.explain.words import example
 from dashgen.grafana.dashboard import text
-from dashgen.jsonnet import mixin, overlay
 from dashgen.lint import foreign
 from dashgen.lint import rules as lint
 from dashgen.model import Sensitivity
@@ -46,19 +43,6 @@ RECORDING = Path(__file__).parent / "recordings" / "warm-up"
 def folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as made:
         yield Path(made)
-
-
-def promtool_accepts(packs: dict[str, str]) -> None:
-    """All packs in a few calls: starting promtool takes longer than reading a pack."""
-    tool("promtool")
-    with tempfile.TemporaryDirectory() as made:
-        paths = []
-        for number, pack in enumerate(packs):
-            paths.append(Path(made) / f"{number}.yaml")
-            paths[-1].write_text(pack, encoding="utf-8")
-        for first in range(0, len(paths), 100):
-            done = run("promtool", "check", "rules", "--lint=none", *paths[first : first + 100], timeout=300)
-            assert done.code == 0, done.said[:2000]
 
 
 # Configuration.
@@ -103,7 +87,7 @@ def configurations(draw: st.DrawFn) -> bytes:
 
 def test_a_configuration_is_refused_in_one_line_or_gives_packs_that_promtool_accepts(folder: Path) -> None:
     path = folder / "dashgen.yaml"
-    packs: dict[str, str] = {}
+    packs = Packs()
 
     @examples()
     @given(content=configurations())
@@ -126,63 +110,11 @@ def test_a_configuration_is_refused_in_one_line_or_gives_packs_that_promtool_acc
         assert list(accepted.problems(made)) == []
         # The further keys of groups are newer than Debian's promtool.
         for groups in (made.recording, *made.alerts.values()):
-            packs[rule_file(groups)] = ""
+            packs.add(rule_file(groups))
         return None
 
     check()
-    promtool_accepts(packs)
-
-
-# Overlays.
-
-QUOTED = st.builds(lambda value: json.dumps(value), TEXTS | PROMQL | WORDS | NAMES)
-
-
-@st.composite
-def overlays(draw: st.DrawFn) -> str:
-    value = QUOTED | st.just("'up'") | st.just("5")
-    rule = "{ record: %s, expr: %s, labels: { [%s]: %s } }"
-    alert = "{ alert: %s, expr: %s, 'for': %s, labels: { team: %s }, annotations: { summary: 's' } }"
-    made = [
-        "{ grafanaDashboardFolder:: %s }",
-        "{ prometheusRules+:: { groups+: [{ name: %s, interval: '1m', rules: [" + rule + "] }] } }",
-        "{ prometheusAlerts+:: { groups+: [{ name: 'x', interval: %s, rules: [" + alert + "] }] } }",
-        "{ runbooks+:: { [%s]: %s } }",
-        "{ _config+:: { selector: %s, jobLabel: %s } }",
-        "{ _config+:: { sensitivity: %s } }",
-        "%s",
-    ]
-    form = draw(st.sampled_from(made))
-    return form.replace("%s", "\x00").translate({0: None}) if "%s" not in form else _filled(draw, form, value)
-
-
-def _filled(draw: st.DrawFn, form: str, value: st.SearchStrategy[str]) -> str:
-    parts = form.split("%s")
-    return parts[0] + "".join(draw(value) + part for part in parts[1:])
-
-
-def test_an_overlay_is_refused_in_one_line_or_gives_packs_that_promtool_accepts(folder: Path) -> None:
-    path = folder / "my.jsonnet"
-    packs: dict[str, str] = {}
-    usual, sources = build.plain(Site(), [Sensitivity.LOW]), mixin.sources(Site(), build.plain)
-
-    @examples(0.01)
-    @given(content=overlays())
-    def check(content: str) -> None:
-        path.write_text(content, encoding="utf-8", errors="replace")
-        try:
-            made = overlay.apply(usual, sources, [str(path)])
-        except UserError as error:
-            return is_one_line(error, "my.jsonnet")
-        # What is wrong with it then is a line of the build.
-        if next(accepted.problems(made), None):
-            return None
-        for groups in (made.recording, *made.alerts.values()):
-            packs[rule_file(groups)] = ""
-        return None
-
-    check()
-    promtool_accepts(packs)
+    packs.check()
 
 
 # What importers read.
