@@ -42,8 +42,9 @@ IMPLEMENTATIONS = ("_jsonnet", "_gojsonnet")
 PROGRAM = "dashgen"
 """What messages call the program itself."""
 OVERLAY = "overlay:/"
-"""An overlay is imported by its number; what comes with dashgen, by a name that is everywhere."""
+"""By which, and its number, an overlay is imported."""
 HELPERS = "dashgen.libsonnet"
+"""What an overlay imports from wherever it is."""
 
 
 @dataclass(frozen=True)
