@@ -26,6 +26,7 @@ HEAVY = {
     "test_hard_trials",
     "test_hostile",
     "test_hostile_commands",
+    "test_hostile_overlays",
     "test_incidents",
     "test_live_faults",
     "test_mixin",

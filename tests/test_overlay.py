@@ -236,7 +236,18 @@ WRONG = {
     "(import 'dashgen.libsonnet').changePanel('nope.json', 'x', {})": r"no dashboard nope.json; there are .*job.json",
     "(import 'dashgen.libsonnet').removeAlert('Nope')": r"there is no alert Nope; there are .*NcclJobDegraded",
     "(import 'dashgen.libsonnet').removeRule('nope')": r"there is no recording rule nope; there are",
-    "(import 'dashgen.libsonnet').threshold('NcclStaleFiles', 'low', 3)": r"NcclStaleFiles is not in tier low",
+    "(import 'dashgen.libsonnet').threshold('NcclStaleFiles', 'low', 3)": r"NcclStaleFiles is not in tier low; it is in",
+    # A semicolon in what is quoted is no remedy.
+    "{ grafanaDashboardFolder:: error 'a; b' }": r"1:28: a; b; correct it there",
+    "{ grafanaDashboardFolder:: {}['a;b'] }": r"1:28: .*a;b; correct it there",
+    "{ a; b }": r"1:4: .*; correct it there",
+    "{ _config+:: { grafanaURL: error 'a;b' } }": r"1:28: a;b; correct it there",
+    "{ _config+:: { grafanaURL: 5 } }": r" .*number; correct it there",
+    "{ _config+:: { sensitivity: 'a;b' } }": r"_config.sensitivity: a;b is no tier; give one of low, medium, high",
+    "import '../a;b'": r"1:1: .*a;b.*absolute paths; copy the file there",
+    "import 'a;b'": r"1:1: .*a;b.*; dashgen.libsonnet is there without a file",
+    "(import 'dashgen.libsonnet').threshold('A;B', 'low', 3)": r"there is no alert A;B; there are .*NcclJobDegraded",
+    "(import 'dashgen.libsonnet').threshold('NcclJobQuiet', 'a;b', 3)": r"is not in tier a;b; it is in \w+",
 }
 
 

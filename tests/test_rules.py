@@ -43,6 +43,17 @@ def rules(site: config.Site) -> Iterator[tuple[str, str]]:
             yield (rule.record if isinstance(rule, RecordingRule) else f"{name}: {rule.alert}"), rule.expr
 
 
+def test_everything_in_an_expression_is_found_as_the_parser_walks_it() -> None:
+    sides = [
+        "quantile(0.5, -up) or topk(scalar(x), max_over_time((y)[5m:1m]))",
+        'count_values("a", up) - rate(z[5m] offset 1m)',
+    ]
+    for expr in [*(expr for _, expr in rules(config.Site())), *sides, "-label_replace(up, 'a', 'b', 'c', 'd') > 2"]:
+        tree, walked = promql.parse(expr), []
+        promql_parser.walk(tree, pre_visit=walked.append)
+        assert [*map(str, promql.nodes(tree))] == [*map(str, walked)]
+
+
 @pytest.mark.parametrize("name", SITES)
 def test_no_group_has_more_rules_than_one_look_takes_in(name: str) -> None:
     for path, groups in packs(config.site(SITES[name], "test")).items():

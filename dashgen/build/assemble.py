@@ -30,7 +30,7 @@ def bundle(site: Site, sensitivities: Iterable[Sensitivity] = tuple(Sensitivity)
     if site.overlays:
         from dashgen.jsonnet import mixin, overlay
 
-        made = overlay.apply(made, mixin.sources(site, plain), site.overlays)
+        made = overlay.apply(made, mixin.single(site, plain), site.overlays)
     for problem in accepted.problems(made):
         raise UserError(f"{listed(Path(path).name for path in site.overlays) or 'dashgen.yaml'}: {problem}")
     return made

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from io import TextIOWrapper
 from typing import NoReturn
 
@@ -21,8 +22,8 @@ EXTRAS = {"numpy": "recordings", "plotly": "preview"}
 """What a small installation lacks, and the extra of pyproject.toml that brings it."""
 
 
-def run(app: typer.Typer) -> None:
-    """Run the command line to its end and leave with its exit code."""
+def run(app: Callable[..., object]) -> None:
+    """Run the command line, which typer made, to its end and leave with its exit code."""
     # Rules and runbooks are UTF-8, whatever the terminal's language.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):

@@ -63,9 +63,12 @@ local addAlert(group, rule, tiers=['low', 'medium', 'high'], interval='30s') = {
   threshold(name, tier, value, key='threshold'): {
     _config+:: {
       alerts+:
-        local asked = std.get(std.get(super.alerts, name, {}), tier);
-        if asked == null
-        then error name + ' is not in tier ' + tier
+        local tiers = std.get(super.alerts, name, {});
+        local asked = std.get(tiers, tier);
+        if tiers == {}
+        then error 'there is no alert ' + name + '; there are ' + std.join(', ', std.objectFields(super.alerts))
+        else if asked == null
+        then error name + ' is not in tier ' + tier + '; it is in ' + std.join(', ', std.objectFields(tiers))
         else if !std.objectHas(asked, key)
         then error name + ' has no threshold ' + key + '; it has ' + std.join(', ', std.objectFields(asked))
         else { [name]+: { [tier]+: { [key]: value } } },

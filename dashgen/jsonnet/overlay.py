@@ -26,14 +26,13 @@ _UID = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_UID}}}")
 LIBRARY = Path(__file__).with_name(jsonnet.HELPERS)
 
 
-def apply(made: Bundle, mixin: Mapping[str, str], overlays: Sequence[str]) -> Bundle:
-    """The build as the overlays change it; ``mixin`` is the same build in jsonnet.
+def apply(made: Bundle, mixin: str, overlays: Sequence[str]) -> Bundle:
+    """The build as the overlays change it; ``mixin`` is the same build as one text of jsonnet.
 
     Raises UserError, naming overlay and line, or the rule or dashboard that came out wrong.
     """
     paths = [Path(path) for path in overlays]
-    own = {**mixin, jsonnet.HELPERS: LIBRARY.read_text(encoding="utf-8")}
-    done = jsonnet.evaluate(_program(made, paths), own, paths)
+    done = jsonnet.evaluate(_program(made, mixin, paths), LIBRARY.read_text(encoding="utf-8"), paths)
     names = listed(path.name for path in paths)
     try:
         return _bundle(made, done)
@@ -41,12 +40,12 @@ def apply(made: Bundle, mixin: Mapping[str, str], overlays: Sequence[str]) -> Bu
         raise UserError(f"{names}: {error}") from error
 
 
-def _program(made: Bundle, paths: Sequence[Path]) -> str:
+def _program(made: Bundle, mixin: str, paths: Sequence[Path]) -> str:
     """One evaluation for all tiers; the tier is set last, so that no overlay ships one pack three times."""
     imports = "".join(f" + (import '{jsonnet.OVERLAY}{number}/{path.name}')" for number, path in enumerate(paths))
     tiers = ", ".join(f"'{tier}': at('{tier}').prometheusAlerts" for tier in made.alerts)
     return f"""
-local site = (import '{jsonnet.OWN}mixin.libsonnet') + {{ runbooks:: {{}} }}{imports};
+local site = ({mixin}) + {{ runbooks:: {{}} }}{imports};
 local at(tier) = site + {{ _config+:: {{ sensitivity: tier }} }};
 {{
   folder: site.grafanaDashboardFolder,

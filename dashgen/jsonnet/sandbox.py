@@ -39,10 +39,12 @@ STACK_FRAMES = 500
 # The same interface twice; the second one has wheels for ARM.
 IMPLEMENTATIONS = ("_jsonnet", "_gojsonnet")
 
-# What comes with dashgen is imported by these names, an overlay by its number.
-OWN = "dashgen:/"
+PROGRAM = "dashgen"
+"""What messages call the program itself."""
 OVERLAY = "overlay:/"
+"""By which, and its number, an overlay is imported."""
 HELPERS = "dashgen.libsonnet"
+"""What an overlay imports from wherever it is."""
 
 
 @dataclass(frozen=True)
@@ -53,16 +55,25 @@ class Evaluation:
     sources: Mapping[str, str]
 
 
-def evaluate(program: str, own: Mapping[str, str], overlays: Sequence[Path]) -> Evaluation:
-    """Evaluate a program that may import ``dashgen:/NAME`` from ``own`` and ``overlay:/N/NAME``, and from there on
-    what lies beside or below an overlay.
+def evaluate(program: str, helpers: str, overlays: Sequence[Path]) -> Evaluation:
+    """Evaluate a program that may import ``overlay:/N/NAME``, and from there on what lies beside or below an overlay,
+    and ``helpers``, a text of jsonnet.
 
     Raises UserError, naming file and line, when the overlays are wrong, and when they exceed a limit.
     """
-    names = listed(map(_shown, overlays))
     if not any(map(find_spec, IMPLEMENTATIONS)):
+        names = listed(map(_shown, overlays))
         raise UserError(f"{names}: overlays need jsonnet; install it with: pip install 'dashgen[overlays]'")
-    request = json.dumps({"program": program, "own": dict(own), "overlays": [str(path) for path in overlays]})
+    answer = _asked(program, helpers, overlays)
+    if "error" in answer:
+        raise UserError(_message(str(answer["error"]), overlays))
+    return Evaluation(json.loads(answer["value"]), answer["sources"])
+
+
+def _asked(program: str, helpers: str, overlays: Sequence[Path]) -> dict[str, Any]:
+    """The answer of a worker."""
+    names = listed(map(_shown, overlays))
+    request = json.dumps({"program": program, "helpers": helpers, "overlays": [str(path) for path in overlays]})
     # -P keeps a folder called dashgen in the current directory from being taken for this package.
     command = [sys.executable, "-P", "-m", "dashgen.jsonnet.sandbox"]
     try:
@@ -76,10 +87,8 @@ def evaluate(program: str, own: Mapping[str, str], overlays: Sequence[Path]) -> 
     if done.returncode != 0:
         limit = f"{MEMORY_BYTES >> 20} MiB of memory"
         raise UserError(f"{names}: needs more than {limit} or nests too deep; look for what grows without end")
-    answer = json.loads(done.stdout)
-    if "error" in answer:
-        raise UserError(_message(str(answer["error"]), overlays))
-    return Evaluation(json.loads(answer["value"]), answer["sources"])
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
 
 
 def _shown(path: Path) -> str:
@@ -88,19 +97,26 @@ def _shown(path: Path) -> str:
 
 
 _PLACE = re.compile(rf"{OVERLAY}(\d+)/(\S+?):\(?(\d+):(\d+)")
+# What dashgen itself has to say: of the result, of an import, or in its own jsonnet, which the trace then begins with.
+_OWN_WORDS = re.compile(
+    r"(?!RUNTIME ERROR|STATIC ERROR)"
+    r"|RUNTIME ERROR: couldn't open import "
+    rf"|RUNTIME ERROR: [^\t]*\n\t({PROGRAM}:|{OVERLAY}\d+/{re.escape(HELPERS)}:)"
+)
 
 
 def _message(text: str, overlays: Sequence[Path]) -> str:
     """``file:line:column: what is wrong`` from Jsonnet's message and trace."""
     what = re.split(r"\n\t", text, maxsplit=1)[0][:2000]
     what = re.sub(r"^(RUNTIME|STATIC) ERROR: ", "", what)
+    # A semicolon begins a remedy in dashgen's own words; in all others it stands in what is quoted.
+    remedy = "" if _OWN_WORDS.match(text) and ";" in what else "; correct it there"
     place = next((found for found in _PLACE.finditer(text) if found[2] != HELPERS), None)
     if place is None:
         what = re.sub(rf"^{OVERLAY}\S+\s*", "", what)
-        return f"{listed(map(_shown, overlays))}: {one_line(what)}"
+        return f"{listed(map(_shown, overlays))}: {one_line(what)}{remedy}"
     number, name, line, column = place.groups()
     what = re.sub(rf"^{re.escape(place[0])}\S*\s*", "", what)
-    remedy = "" if ";" in what else "; correct it there"
     return f"{_shown(overlays[int(number)].parent / name)}:{line}:{column}: {one_line(what)}{remedy}"
 
 
@@ -110,24 +126,23 @@ def _message(text: str, overlays: Sequence[Path]) -> str:
 class _Imports:
     """Finds what a program imports, and remembers it."""
 
-    def __init__(self, own: Mapping[str, str], overlays: Sequence[Path]) -> None:
-        self.own = own
+    def __init__(self, helpers: str, overlays: Sequence[Path]) -> None:
+        self.helpers = helpers
         self.roots = [path.parent for path in overlays]
         self.sources: dict[str, str] = {}
 
     def __call__(self, folder: str, name: str) -> tuple[str, bytes]:
         """Jsonnet's import callback. Raises ValueError, of which Jsonnet passes on the message."""
-        if name.startswith((OWN, OVERLAY)):
+        if name.startswith(OVERLAY):
             found = name
         elif PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
-            raise ValueError("an overlay imports only what lies beside or below it, without .. and absolute paths")
+            wrong = "an overlay imports only what lies beside or below it, without .. and absolute paths"
+            raise ValueError(f"{wrong}; copy the file there")
         else:
             found = folder + name
-        if found.startswith(OWN):
-            return found, self.own[found.removeprefix(OWN)].encode()
         path = found.removeprefix(OVERLAY)
         if path not in self.sources:
-            self.sources[path] = self.own[HELPERS] if PurePosixPath(path).name == HELPERS else self._read(path)
+            self.sources[path] = self.helpers if PurePosixPath(path).name == HELPERS else self._read(path)
         return found, self.sources[path].encode()
 
     def _read(self, path: str) -> str:
@@ -154,14 +169,14 @@ def _work() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    imports = _Imports(request["own"], [Path(path) for path in request["overlays"]])
+    imports = _Imports(request["helpers"], [Path(path) for path in request["overlays"]])
     sys.stdout.buffer.write(json.dumps(_answer(request["program"], imports)).encode())
 
 
-def _answer(program: str, imports: _Imports) -> dict[str, object]:
+def _answer(program: str, imports: _Imports) -> dict[str, Any]:
     jsonnet = import_module(next(name for name in IMPLEMENTATIONS if find_spec(name)))
     try:
-        value = jsonnet.evaluate_snippet("dashgen", program, import_callback=imports, max_stack=STACK_FRAMES)
+        value = jsonnet.evaluate_snippet(PROGRAM, program, import_callback=imports, max_stack=STACK_FRAMES)
     except RuntimeError as error:
         return {"error": str(error)}
     if len(value) > OUTPUT_BYTES:

@@ -9,10 +9,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from dashgen import build
 from dashgen.errors import UserError
 from dashgen.live.client.http import Refused
-from dashgen.live.doctor.probe import Diagnosis, Probe
+from dashgen.live.doctor.probe import Diagnosis, Probe, shipped
 
 # What Grafana itself writes into a dashboard.
 _ITS_OWN = frozenset({"id", "version", "iteration", "__inputs", "__requires", "pluginVersion"})
@@ -28,7 +27,7 @@ def boards(probe: Probe) -> Iterator[Diagnosis]:
     """A board is missing in Grafana, or somebody has changed it."""
     if probe.grafana is None:
         return
-    for slug, wanted in build.bundle(probe.site, [probe.site.sensitivity]).dashboards.items():
+    for slug, wanted in shipped(probe.site).dashboards.items():
         uid = str(wanted["uid"])
         try:
             body = probe.grafana.get(f"/api/dashboards/uid/{uid}")

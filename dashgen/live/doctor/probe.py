@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from dashgen import build
+from dashgen.build.once import once
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config.site import Site
 from dashgen.live.client.answers import Alertmanagers, Rules
 from dashgen.live.client.api import Prometheus, Samples, T
 from dashgen.live.client.http import Client, Refused
+from dashgen.model import Bundle
 from dashgen.recordings.format import Series
 
 SAMPLE = 500
@@ -30,6 +32,12 @@ MOST_COUNTED = 10**9
 def whole(value: float) -> int:
     """A number of things that a server can mean, else 0."""
     return round(value) if 0 <= value <= MOST_COUNTED else 0
+
+
+@once
+def shipped(site: Site) -> Bundle:
+    """What a site should have: boards, rules, and the alerts of its tier."""
+    return build.bundle(site, [site.sensitivity])
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from datetime import datetime
 from dashgen import build, promql
 from dashgen.config.site import Site
 from dashgen.live.client.answers import Group
-from dashgen.live.doctor.probe import Diagnosis, Probe
+from dashgen.live.doctor.probe import Diagnosis, Probe, shipped
 from dashgen.live.doctor.telemetry import named
 from dashgen.model import RecordingRule
 
@@ -45,7 +45,7 @@ def not_loaded(probe: Probe) -> Iterator[Diagnosis]:
     there = {rule.name for group in probe.rules.groups for rule in group.rules if rule.type == "alerting"}
     alerts = {
         rule.alert
-        for group in build.bundle(probe.site, [probe.site.sensitivity]).alerts[probe.site.sensitivity]
+        for group in shipped(probe.site).alerts[probe.site.sensitivity]
         for rule in group.rules
         if not isinstance(rule, RecordingRule)
     }

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever an overlay says, it is refused in one line, or promtool accepts what comes of it. See hostile.py."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hostile import NAMES, PROMQL, TEXTS, WORDS, Packs, examples, is_one_line
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashgen import build
+from dashgen.build import accepted
+from dashgen.build.alert_rules import Thresholds, numbers
+from dashgen.config.site import Site
+from dashgen.errors import UserError
+from dashgen.jsonnet import mixin, overlay, sandbox
+from dashgen.model import Bundle, RuleGroup, Sensitivity
+from dashgen.targets.rulefile import rule_file
+
+QUOTED = st.builds(lambda value: json.dumps(value), TEXTS | PROMQL | WORDS | NAMES)
+
+
+@st.composite
+def overlays(draw: st.DrawFn) -> str:
+    value = QUOTED | st.just("'up'") | st.just("5")
+    rule = "{ record: %s, expr: %s, labels: { [%s]: %s } }"
+    alert = "{ alert: %s, expr: %s, 'for': %s, labels: { team: %s }, annotations: { summary: 's' } }"
+    made = [
+        "{ grafanaDashboardFolder:: %s }",
+        "{ prometheusRules+:: { groups+: [{ name: %s, interval: '1m', rules: [" + rule + "] }] } }",
+        "{ prometheusAlerts+:: { groups+: [{ name: 'x', interval: %s, rules: [" + alert + "] }] } }",
+        "{ runbooks+:: { [%s]: %s } }",
+        "{ _config+:: { selector: %s, jobLabel: %s } }",
+        "{ _config+:: { sensitivity: %s } }",
+        "%s",
+    ]
+    form = draw(st.sampled_from(made))
+    return form.replace("%s", "\x00").translate({0: None}) if "%s" not in form else _filled(draw, form, value)
+
+
+def _filled(draw: st.DrawFn, form: str, value: st.SearchStrategy[str]) -> str:
+    parts = form.split("%s")
+    return parts[0] + "".join(draw(value) + part for part in parts[1:])
+
+
+def small(site: Site, tiers: Iterable[Sensitivity] = tuple(Sensitivity), thresholds: Thresholds = numbers) -> Bundle:
+    """A build with a few rules of each group and one board: an overlay meets the same fields in it as in the whole."""
+
+    def few(groups: Sequence[RuleGroup]) -> tuple[RuleGroup, ...]:
+        return tuple(replace(group, rules=group.rules[:2]) for group in groups)
+
+    made = build.plain(site, tiers, thresholds)
+    board = made.dashboards["fleet"]
+    return replace(
+        made,
+        dashboards={"fleet": {**board, "panels": board["panels"][:3]}},  # type: ignore[index]
+        recording=few(made.recording),
+        alerts={tier: few(groups) for tier, groups in made.alerts.items()},
+    )
+
+
+def here(program: str, helpers: str, overlays: Sequence[Path]) -> dict[str, Any]:
+    """What the worker answers, without a process of its own: what is drawn neither hangs nor grows."""
+    return sandbox._answer(program, sandbox._Imports(helpers, overlays))
+
+
+@pytest.mark.parametrize(
+    ("made_by", "part"), [(small, 0.995), (build.plain, 0.005)], ids=["a small build here", "the worker"]
+)
+def test_an_overlay_is_refused_in_one_line_or_gives_packs_that_promtool_accepts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made_by: mixin.Build, part: float
+) -> None:
+    if made_by is small:
+        monkeypatch.setattr(sandbox, "_asked", here)
+    path = tmp_path / "my.jsonnet"
+    packs = Packs()
+    usual, source = made_by(Site(), [Sensitivity.LOW]), mixin.single(Site(), made_by)
+
+    @examples(part, usual=200 if made_by is small else 2000)
+    @given(content=overlays())
+    def check(content: str) -> None:
+        path.write_text(content, encoding="utf-8", errors="replace")
+        try:
+            made = overlay.apply(usual, source, [str(path)])
+        except UserError as error:
+            return is_one_line(error, "my.jsonnet")
+        # What is wrong with it then is a line of the build.
+        if next(accepted.problems(made), None):
+            return None
+        for groups in (made.recording, *made.alerts.values()):
+            packs.add(rule_file(groups))
+        return None
+
+    check()
+    packs.check()
