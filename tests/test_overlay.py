@@ -236,7 +236,7 @@ WRONG = {
     "(import 'dashgen.libsonnet').changePanel('nope.json', 'x', {})": r"no dashboard nope.json; there are .*job.json",
     "(import 'dashgen.libsonnet').removeAlert('Nope')": r"there is no alert Nope; there are .*NcclJobDegraded",
     "(import 'dashgen.libsonnet').removeRule('nope')": r"there is no recording rule nope; there are",
-    "(import 'dashgen.libsonnet').threshold('NcclStaleFiles', 'low', 3)": r"NcclStaleFiles is not in tier low; it is in",
+    "(import 'dashgen.libsonnet').threshold('NcclStaleFiles', 'low', 3)": r"NcclStaleFiles is not in tier low; it",
     # A semicolon in what is quoted is no remedy.
     "{ grafanaDashboardFolder:: error 'a; b' }": r"1:28: a; b; correct it there",
     "{ grafanaDashboardFolder:: {}['a;b'] }": r"1:28: .*a;b; correct it there",
