@@ -7,15 +7,19 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import promql_parser
 import pytest
-from processes import tool
+from processes import rule_engine, tool
 
 from dashgen import build, promql
+from dashgen.catalogue.metrics import upstream
 from dashgen.config import site as config
+from dashgen.engine import scheduled as engine
 from dashgen.engine.prometheus import check_rules
 from dashgen.errors import UserError
 from dashgen.model import AlertRule, RecordingRule, RuleGroup, Sensitivity
+from dashgen.recordings.format import Series
 from dashgen.targets.rulefile import rule_file
 
 EVERY_COMPANION = {name: {"enabled": True} for name in config.Companions.model_fields if name != "throughput"}
@@ -157,3 +161,42 @@ def receiver(route: Any, labels: dict[str, str]) -> str:
         if all(re.fullmatch(pattern, labels[name]) for name, pattern in wanted.items()):
             return receiver({"receiver": route["receiver"], **child}, labels)
     return str(route["receiver"])
+
+
+# What a job achieves.
+
+START, LASTS, TRUTH = 1_773_930_000.0, 2400.0, 132.0
+
+
+def counted(phase: float, every: float) -> Iterator[Series]:
+    """Two nodes of four GPUs whose files are written every 30.1 s and complete 132 collectives a second."""
+    times = START + phase + np.arange(0, LASTS, every)
+    shape = {"n_nodes": "2", "nranks": "8", "comm_name": "tp", "collective": "AllReduce", "message_size": "256-257MB"}
+    for number in range(8):
+        node, first = f"n{number // 4}", START - 600 + 7 * (number // 4) + 0.3 * (number % 4)
+        written = first + 30.1 * np.floor((times - first) / 30.1)
+        target = {"instance": f"{node}:9100", "job": "node"}
+        gpu = {**target, "slurm_job_id": "7", "node": node, "gpu": f"GPU{number % 4}", "version": "v5.1"}
+        file = {**target, "file": f"/textfile/nccl_inspector_metrics_{number}.prom"}
+        bucket = {**gpu, **shape, "algo_proto": "RING_SIMPLE"}
+        for name, labels, values in (
+            ("collectives", gpu, np.floor(TRUTH / 8 * (written - first))),
+            ("mtime", file, written),
+            ("busbw", bucket, 46 + 0.01 * (written % 7)),
+            ("exec", bucket, 1e4 + written % 7),
+        ):
+            yield Series(upstream(name), tuple(sorted(labels.items())), times, values)
+
+
+@pytest.mark.parametrize("every", [15.0, 20.0])
+@pytest.mark.parametrize("phase", [1.0, 9.0, 14.0])
+def test_the_throughput_that_counters_tell_does_not_hang_on_the_moments_of_the_scrapes(
+    phase: float, every: float
+) -> None:
+    """A rate over four dumps holds three to five of them, and reads 113 to 159 here."""
+    moments = engine.Moments(START, START + LASTS - 30, every, 30, False)
+    files = {"rules": rule_file(build.recording(config.Site()))}
+    (told,) = engine.replay(
+        rule_engine(), files, counted(phase, every), moments, "job:training_throughput:current", START
+    ).series
+    assert told.values[told.times > START + 300] == pytest.approx(TRUTH, rel=0.04)

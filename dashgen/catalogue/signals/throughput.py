@@ -13,7 +13,8 @@ CURRENT = Signal(
     name="job:training_throughput:current",
     question="What does the job achieve, and who says so?",
     healthy="steady; the label evidence names the source",
-    # The job's own figure, else completed collectives, else tensor-core activity of its nodes.
+    # The job's own figure, else completed collectives, else tensor-core activity of its nodes. Collectives are divided by
+    # the time between the files that tell them: at moments of scrapes a rate strays by a whole dump in four.
     expr=f"""
 (
   <branches>
@@ -32,7 +33,19 @@ label_replace(
             "counters",
             """
 label_replace(
-  sum by (<job>) (rate(<collectives>{<selector>}[<4 dumps>])) > 0,
+  sum by (<job>) (
+    sum by (<job>, <target>) (<collectives>{<selector>} - <collectives>{<selector>} offset <4 dumps>)
+    / on (<target>) group_left ()
+    (
+      quantile by (<target>) (
+        0.5,
+        <mtime>{file=~"<textfile_regex>"} - <mtime>{file=~"<textfile_regex>"} offset <4 dumps>
+      )
+      > 0
+    )
+    or on (<job>)
+    sum by (<job>, <target>) (rate(<collectives>{<selector>}[<4 dumps>]))
+  ) > 0,
   "evidence", "collectives", "", ""
 )""",
         ),
