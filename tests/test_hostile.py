@@ -11,7 +11,20 @@ from typing import Any
 
 import pytest
 import yaml
-from hostile import ANYTHING, NAMES, TEXTS, WORDS, Packs, changed, damaged, examples, is_one_line
+from hostile import (
+    ANYTHING,
+    DURATIONS,
+    NAMES,
+    NUMBERS,
+    PATTERNS,
+    TEXTS,
+    WORDS,
+    Packs,
+    changed,
+    damaged,
+    examples,
+    is_one_line,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
@@ -48,22 +61,34 @@ def folder() -> Iterator[Path]:
 # Configuration.
 
 
-def leaves(section: BaseModel, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def leaves(section: BaseModel, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The places of a configuration, with what stands there where nothing is said."""
     for name in type(section).model_fields:
         value = getattr(section, name)
-        yield from leaves(value, (*path, name)) if isinstance(value, BaseModel) else [(*path, name)]
+        yield from leaves(value, (*path, name)) if isinstance(value, BaseModel) else [((*path, name), value)]
 
 
-PLACES = [
-    *leaves(Site(targets=complete()())),
-    ("metrics", "busbw"),
-    ("metrics", "mtime"),
-    ("alert_labels", "team"),
-    ("alerts", "NcclJobDegraded", "low", "threshold"),
-    ("alerts", "NcclJobDegraded", "low", "dumps"),
-    ("alerts", "NcclGpuLate", "labels", "team"),
-    ("acceptance", "AllReduce", "network", "large"),
-]
+PLACES: dict[tuple[str, ...], Any] = {
+    **dict(leaves(Site(targets=complete()()))),
+    ("metrics", "busbw"): "",
+    ("metrics", "mtime"): "",
+    ("alert_labels", "team"): "",
+    ("alerts", "NcclJobDegraded", "low", "threshold"): 0.1,
+    ("alerts", "NcclJobDegraded", "low", "dumps"): 4,
+    ("alerts", "NcclGpuLate", "labels", "team"): "",
+    ("acceptance", "AllReduce", "network", "large"): 100.0,
+}
+
+
+def alike(usual: Any) -> st.SearchStrategy[Any]:
+    """Values of the kind of a usual one: more of them are accepted than of those that are anything."""
+    if isinstance(usual, bool):
+        return st.booleans()
+    if isinstance(usual, int | float):
+        return st.sampled_from([0, 0.05, 0.9, 1, 2, 7, 15, 60, 300, 1e6]) | DURATIONS | NUMBERS
+    if isinstance(usual, str):
+        return WORDS | NAMES | PATTERNS | TEXTS
+    return ANYTHING
 
 
 EXAMPLE = example().encode()
@@ -74,14 +99,14 @@ def configurations(draw: st.DrawFn) -> bytes:
     if draw(st.integers(0, 3)) == 0:
         return draw(damaged(EXAMPLE))
     data: dict[str, Any] = {}
-    for path in draw(st.lists(st.sampled_from(PLACES), min_size=1, max_size=3, unique=True)):
+    for path in draw(st.lists(st.sampled_from(sorted(PLACES)), min_size=1, max_size=3, unique=True)):
         section = data
         for name in path[:-1]:
             section = section.setdefault(name, {})
             if not isinstance(section, dict):
                 break
         else:
-            section[path[-1]] = draw(ANYTHING | TEXTS | WORDS | NAMES)
+            section[path[-1]] = draw(alike(PLACES[path]) if draw(st.integers(0, 3)) else ANYTHING | TEXTS)
     return yaml.safe_dump(data, allow_unicode=True).encode("utf-8", "replace")
 
 
