@@ -18,6 +18,7 @@ import yaml
 from command import dashgen
 from processes import PATIENCE, serving, tool
 from servers import Asked, Reply, answering
+from targets import render
 
 import dashgen as dashgen_package
 from dashgen import build
@@ -380,6 +381,24 @@ def test_a_condition_is_found_and_its_lines_cure_it(case: Case, tmp_path: Path) 
 
 def test_every_condition_but_the_boards_has_a_case() -> None:
     assert {case.condition for case in CASES} == {each.name for each in CONDITIONS} - {"boards"}
+
+
+def test_a_server_of_one_level_needs_the_rules_of_its_level_alone(tmp_path: Path) -> None:
+    moment, site = time.time(), config.site({"layout": {"edge": "prometheus", "global": "prometheus"}}, "layout")
+    made = render("layout", site)
+    edge, above = ({"rules.yml": made[f"layout/{level}.yaml"]} for level in ("edge", "global"))
+    sent = added(VERDICT, slurm_job_id="7", state="healthy")(sound(moment))[-1:]
+
+    def said(name: str, series: list[Series], rules: Mapping[str, str], site: config.Site) -> dict[str, list[str]]:
+        with server(tmp_path / name, series, rules) as url:
+            return named(examine(Probe(Prometheus(Client(url)), site, moment)))
+
+    assert said("edge", sound(moment), edge, site) == {}
+    assert said("global", sent, above, site) == {}
+    assert set(said("undivided", sound(moment), edge, SITE)) == {"rules-not-loaded", "rules-outdated"}
+    assert said("unheard", sound(moment)[:1], above, site) == {
+        "rules-not-loaded": ["no edge sends the verdict: boards and alerts stay empty"]
+    }
 
 
 def test_missing_and_changed_boards_are_found_in_grafana(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from datetime import datetime
 from dashgen import build, promql
 from dashgen.config.site import Site
 from dashgen.live.client.answers import Group
-from dashgen.live.doctor.probe import Diagnosis, Probe, shipped
+from dashgen.live.doctor.levels import alerts, expected, level
+from dashgen.live.doctor.probe import Diagnosis, Probe
 from dashgen.live.doctor.telemetry import named
 from dashgen.model import RecordingRule
 
@@ -42,14 +43,11 @@ def not_loaded(probe: Probe) -> Iterator[Diagnosis]:
         if not probe.rows(VERDICT):
             yield Diagnosis(VERDICT, "the recording rules are not loaded: boards and alerts stay empty")
         return
+    where = level(probe)
+    if where == "global" and not probe.rows(VERDICT):
+        yield Diagnosis("layout/travels.yaml", "no edge sends the verdict: boards and alerts stay empty")
     there = {rule.name for group in probe.rules.groups for rule in group.rules if rule.type == "alerting"}
-    alerts = {
-        rule.alert
-        for group in shipped(probe.site).alerts[probe.site.sensitivity]
-        for rule in group.rules
-        if not isinstance(rule, RecordingRule)
-    }
-    if not alerts & there:
+    if where != "edge" and not alerts(probe.site) & there:
         yield Diagnosis(f"alerts/{probe.site.sensitivity.value}.yaml", "no alert of the pack is loaded: nobody is told")
 
 
@@ -59,7 +57,11 @@ def outdated(probe: Probe) -> Iterator[Diagnosis]:
     if not loaded:
         return
     # What targets of engines that store results late have is the same pack.
-    packs = [_pack(probe.site.showing_results(late=late)) for late in (False, True)]
+    wanted = expected(probe)
+    packs = [
+        {name: expr for name, expr in _pack(probe.site.showing_results(late=late)).items() if name in wanted}
+        for late in (False, True)
+    ]
     pack, changed = min(((each, _changed(each, loaded)) for each in packs), key=lambda found: len(found[1]))
     missing = set(pack) - set(loaded)
     if missing or changed:

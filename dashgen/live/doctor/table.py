@@ -12,6 +12,7 @@ import yaml
 from dashgen.findings import Finding
 from dashgen.guard.text import visible
 from dashgen.live.doctor import boards, rules, sources, telemetry
+from dashgen.live.doctor.levels import level
 from dashgen.live.doctor.probe import Diagnosis, Probe
 
 
@@ -32,7 +33,7 @@ class Condition:
         return (self.finds.__doc__ or self.name).strip()
 
 
-CONDITIONS = (
+RAW = (
     Condition(
         "no-inspector",
         telemetry.no_inspector,
@@ -72,8 +73,15 @@ CONDITIONS = (
     Condition("throughput", sources.throughput, "let the job tell its throughput, and name the metric"),
     Condition("dcgm-labels", sources.dcgm_labels, "name dcgm-exporter's labels"),
     Condition("rccl", sources.rccl, "call links by their name"),
+)
+"""Of raw series, which only edges have where rules are on two levels."""
+
+CONDITIONS = (
+    *RAW,
     Condition(
-        "rules-not-loaded", rules.not_loaded, "load rules/recording.yaml and one of rules/alerts into rule_files"
+        "rules-not-loaded",
+        rules.not_loaded,
+        "load rules/recording.yaml and one of rules/alerts into rule_files, or the files of the level",
     ),
     Condition(
         "rules-outdated", rules.outdated, "run `dashgen build` with this dashgen.yaml, load the result, and reload"
@@ -104,8 +112,10 @@ class Told:
 def examine(probe: Probe, step: Callable[[str], None] = lambda name: None) -> list[Told]:
     """Everything that is wrong at a site; ``step`` hears of each condition. Raises UserError as the servers."""
     found = []
+    above = level(probe) == "global"
     for condition in CONDITIONS:
-        found += [Told(condition, each) for each in condition.finds(probe)]
+        if not above or condition not in RAW:
+            found += [Told(condition, each) for each in condition.finds(probe)]
         step(condition.name)
     return found
 
