@@ -122,6 +122,9 @@ def fetched(
     """
     known = {*build.exposed(site), UP}
     raw = {key: samples for key, samples in fetch(server, jobs, start, end, site).items() if key[0] in known}
+    if not any(site.labels.job in dict(labels) for _, labels in raw):
+        what = f"nothing of these jobs is known to the catalogue under the label {site.labels.job}"
+        raise UserError(f"{server.url}: {what}; check the labels, or ask `dashgen doctor`")
     step = own_step(raw, site)
     samples = gridded(raw, step)
     story = Recording(
