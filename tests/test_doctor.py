@@ -389,16 +389,18 @@ def test_a_server_of_one_level_needs_the_rules_of_its_level_alone(tmp_path: Path
     edge, above = ({"rules.yml": made[f"layout/{level}.yaml"]} for level in ("edge", "global"))
     sent = added(VERDICT, slurm_job_id="7", state="healthy")(sound(moment))[-1:]
 
-    def said(name: str, series: list[Series], rules: Mapping[str, str], site: config.Site) -> dict[str, list[str]]:
-        with server(tmp_path / name, series, rules) as url:
-            return named(examine(Probe(Prometheus(Client(url)), site, moment)))
+    def said(url: str, site: config.Site, at: float = moment) -> dict[str, list[str]]:
+        return named(examine(Probe(Prometheus(Client(url)), site, at)))
 
-    assert said("edge", sound(moment), edge, site) == {}
-    assert said("global", sent, above, site) == {}
-    assert set(said("undivided", sound(moment), edge, SITE)) == {"rules-not-loaded", "rules-outdated"}
-    assert said("unheard", sound(moment)[:1], above, site) == {
-        "rules-not-loaded": ["no edge sends the verdict: boards and alerts stay empty"]
-    }
+    with server(tmp_path / "edge", sound(moment), edge) as url:
+        assert said(url, site) == {}
+        assert set(said(url, SITE)) == {"rules-not-loaded", "rules-outdated"}
+    with server(tmp_path / "global", sent, above) as url:
+        assert said(url, site) == {}
+        # Hours before, no edge had sent anything.
+        assert said(url, site, moment - 7200) == {
+            "rules-not-loaded": ["no edge sends the verdict: boards and alerts stay empty"]
+        }
 
 
 def test_missing_and_changed_boards_are_found_in_grafana(tmp_path: Path) -> None:
