@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from command import dashgen
 from hostile import examples
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from servers import Reply, answering, vector
 
@@ -167,6 +167,8 @@ def test_no_answer_of_a_server_ends_in_a_traceback(
     monkeypatch.setattr(look, "WARM_UP", 300.0)
 
     @examples(1 / len(ANSWERED))
+    # Series with the job's label, none of which the catalogue knows.
+    @example(seed=16374204, broken=0.0)
     @given(seed=st.integers(0, 2**32), broken=st.sampled_from([0.0, 0.02, 0.2]))
     def check(seed: int, broken: float) -> None:
         try:
