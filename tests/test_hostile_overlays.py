@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from hostile import NAMES, PROMQL, TEXTS, WORDS, Packs, examples, is_one_line
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dashgen import build
@@ -23,7 +23,7 @@ from dashgen.jsonnet import mixin, overlay, sandbox
 from dashgen.model import Bundle, RuleGroup, Sensitivity
 from dashgen.targets.rulefile import rule_file
 
-QUOTED = st.builds(lambda value: json.dumps(value), TEXTS | PROMQL | WORDS | NAMES)
+QUOTED = (TEXTS | PROMQL | WORDS | NAMES).map(json.dumps)
 
 
 @st.composite
@@ -40,13 +40,8 @@ def overlays(draw: st.DrawFn) -> str:
         "{ _config+:: { sensitivity: %s } }",
         "%s",
     ]
-    form = draw(st.sampled_from(made))
-    return form.replace("%s", "\x00").translate({0: None}) if "%s" not in form else _filled(draw, form, value)
-
-
-def _filled(draw: st.DrawFn, form: str, value: st.SearchStrategy[str]) -> str:
-    parts = form.split("%s")
-    return parts[0] + "".join(draw(value) + part for part in parts[1:])
+    first, *parts = draw(st.sampled_from(made)).split("%s")
+    return first + "".join(draw(value) + part for part in parts)
 
 
 def small(site: Site, tiers: Iterable[Sensitivity] = tuple(Sensitivity), thresholds: Thresholds = numbers) -> Bundle:
@@ -71,10 +66,12 @@ def here(program: str, helpers: str, overlays: Sequence[Path]) -> dict[str, Any]
 
 
 @pytest.mark.parametrize(
-    ("made_by", "part"), [(small, 0.995), (build.plain, 0.005)], ids=["a small build here", "the worker"]
+    ("made_by", "drawn"),
+    [(small, examples(0.995, usual=200)), (build.plain, examples(0.005))],
+    ids=["a small build here", "the worker"],
 )
 def test_an_overlay_is_refused_in_one_line_or_gives_packs_that_promtool_accepts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made_by: mixin.Build, part: float
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made_by: mixin.Build, drawn: settings
 ) -> None:
     if made_by is small:
         monkeypatch.setattr(sandbox, "_asked", here)
@@ -82,7 +79,7 @@ def test_an_overlay_is_refused_in_one_line_or_gives_packs_that_promtool_accepts(
     packs = Packs()
     usual, source = made_by(Site(), [Sensitivity.LOW]), mixin.single(Site(), made_by)
 
-    @examples(part, usual=200 if made_by is small else 2000)
+    @drawn
     @given(content=overlays())
     def check(content: str) -> None:
         path.write_text(content, encoding="utf-8", errors="replace")
