@@ -18,7 +18,7 @@ from dashgen.catalogue.metrics import METRICS
 from dashgen.config.site import Site
 from dashgen.errors import UserError
 from dashgen.guard.text import listed
-from dashgen.model import AlertRule, Bundle, Sensitivity
+from dashgen.model import Bundle, Sensitivity
 
 
 def bundle(site: Site, sensitivities: Iterable[Sensitivity] = tuple(Sensitivity)) -> Bundle:
@@ -54,13 +54,7 @@ def plain(
         span_nulls_ms=int(3 * site.dump_interval * 1000),
     )
     packs = {sensitivity: alerts(site, sensitivity, thresholds) for sensitivity in sensitivities}
-    shipped = {
-        rule.alert
-        for groups in packs.values()
-        for group in groups
-        for rule in group.rules
-        if isinstance(rule, AlertRule)
-    }
+    shipped = {rule.alert for groups in packs.values() for group in groups for rule in group.alerts}
     return Bundle(
         dashboards={view.slug: grafana.dashboard(view, style, views) for view in views},
         recording=recording(site),

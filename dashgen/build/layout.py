@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from dashgen import promql
 from dashgen.errors import UserError
-from dashgen.model import AlertRule, Dashboard, RecordingRule, RuleGroup
+from dashgen.model import AlertRule, Dashboard, RuleGroup
 
 JOB = "job:"
 """How the names of series begin that say something of whole jobs."""
@@ -38,11 +38,11 @@ def levels(recording: Iterable[RuleGroup], alerts: Iterable[RuleGroup], boards: 
     """
     recording = tuple(recording)
     reads: dict[str, frozenset[str]] = {}
-    for rule in _records(recording):
+    for rule in (rule for group in recording for rule in group.recorded):
         reads[rule.record] = reads.get(rule.record, frozenset()) | promql.names(rule.expr)
     edge = _edge(reads)
     above = frozenset().union(*(reads[name] for name in reads.keys() - edge))
-    for alert in (rule for group in alerts for rule in group.rules if isinstance(rule, AlertRule)):
+    for alert in (rule for group in alerts for rule in group.alerts):
         wanted = _read_by(alert)
         for name in sorted(wanted - reads.keys()):
             raise UserError(f"layout: {alert.alert} reads {name}, which stays at the edges; record it by a rule first")
@@ -69,13 +69,9 @@ def _edge(reads: Mapping[str, frozenset[str]]) -> frozenset[str]:
 def _only(groups: Iterable[RuleGroup], names: Iterable[str]) -> Iterator[RuleGroup]:
     kept = frozenset(names)
     for group in groups:
-        rules = tuple(rule for rule in group.rules if isinstance(rule, RecordingRule) and rule.record in kept)
+        rules = tuple(rule for rule in group.recorded if rule.record in kept)
         if rules:
             yield replace(group, rules=rules)
-
-
-def _records(groups: Iterable[RuleGroup]) -> Iterator[RecordingRule]:
-    return (rule for group in groups for rule in group.rules if isinstance(rule, RecordingRule))
 
 
 def _read_by(rule: AlertRule) -> frozenset[str]:

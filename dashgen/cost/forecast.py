@@ -60,8 +60,8 @@ def forecast(fleet: Fleet, site: Site, known: Measured | None = None) -> Bill:
     known = known or measured()
     recording = build.recording(site)
     raw = fleet.gpus * (fleet.nccl + fleet.companions)
-    made = {rule.record: _recorded(rule, fleet, known) for group in recording for rule in _records(group)}
-    written = sum(made[rule.record] / seconds(group.interval) for group in recording for rule in _records(group))
+    made = {rule.record: _recorded(rule, fleet, known) for group in recording for rule in group.recorded}
+    written = sum(made[rule.record] / seconds(group.interval) for group in recording for rule in group.recorded)
     samples = raw / fleet.scrape + written
     taken = _seconds([*recording, *build.alerts(site, site.sensitivity)], fleet, known)
     # A fleet with more series a GPU than those that were measured: each costs what one of theirs does.
@@ -80,10 +80,6 @@ def forecast(fleet: Fleet, site: Site, known: Measured | None = None) -> Bill:
 def _grown(coefficient: tuple[float, float], gpus: int) -> float:
     """What a figure is at a size: its scale times a power of the GPUs."""
     return float(coefficient[0] * gpus ** coefficient[1])
-
-
-def _records(group: RuleGroup) -> Iterable[RecordingRule]:
-    return (rule for rule in group.rules if isinstance(rule, RecordingRule))
 
 
 def _recorded(rule: RecordingRule, fleet: Fleet, known: Measured) -> float:

@@ -10,7 +10,7 @@ from dashgen import build, catalogue, promql
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config.site import Site
 from dashgen.explain.units import first_sentence, said
-from dashgen.model import RecordingRule, Sensitivity
+from dashgen.model import Sensitivity
 
 Reads = Mapping[str, tuple[str, ...]]
 """The names that each rule reads, as written; the rules in the order of their evaluation."""
@@ -40,8 +40,7 @@ class Known:
 
 def tree(name: str, site: Site) -> tuple[Step, ...]:
     """The rules behind a signal or an alert at this site; the root alone where the site does not have it."""
-    recorded = (rule for group in build.recording(site) for rule in group.rules if isinstance(rule, RecordingRule))
-    rules = {rule.record: _reads(rule.expr) for rule in recorded}
+    rules = {rule.record: _reads(rule.expr) for group in build.recording(site) for rule in group.recorded}
     if name in catalogue.ALERT_BY_NAME:
         alert = catalogue.ALERT_BY_NAME[name]
         # Tiers differ in numbers only.

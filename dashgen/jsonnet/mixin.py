@@ -238,7 +238,7 @@ def _parts(marked: Site, build: Build) -> dict[str, Any]:
 
 
 def _alert_group(group: RuleGroup) -> dict[str, Any]:
-    rules = [_alert(rule) for rule in group.rules if isinstance(rule, AlertRule)]
+    rules = [_alert(rule) for rule in group.alerts]
     return {"name": group.name, "interval": group.interval, "rules": rules}
 
 
@@ -294,7 +294,7 @@ def _config(site: Site, shipped: Bundle) -> str:
     """The defaults of ``_config``: the site's own settings."""
     alerts: dict[str, dict[str, object]] = {}
     for level, groups in shipped.alerts.items():
-        for rule in (rule for group in groups for rule in group.rules if isinstance(rule, AlertRule)):
+        for rule in (rule for group in groups for rule in group.alerts):
             tier = site.alert(catalogue.ALERT_BY_NAME[rule.alert]).tiers[level]
             alerts.setdefault(rule.alert, {})[level.value] = {
                 "threshold": tier.threshold,

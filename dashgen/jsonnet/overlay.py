@@ -67,8 +67,7 @@ def _bundle(made: Bundle, done: jsonnet.Evaluation) -> Bundle:
         tier: _groups(value["alerts"][tier], made.alerts[tier], f"prometheusAlerts ({tier})", _alert)
         for tier in made.alerts
     }
-    rules = [rule for groups in alerts.values() for group in groups for rule in group.rules]
-    shipped = {rule.alert for rule in rules if isinstance(rule, AlertRule)}
+    shipped = {rule.alert for groups in alerts.values() for group in groups for rule in group.alerts}
     runbooks = {name: page for name, page in made.runbooks.items() if name in shipped}
     return replace(
         made,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from dashgen.model.words import Sensitivity
@@ -37,6 +37,16 @@ class RuleGroup:
     name: str
     interval: str
     rules: tuple[RecordingRule | AlertRule, ...]
+
+    @property
+    def recorded(self) -> Iterator[RecordingRule]:
+        """The rules that record series."""
+        return (rule for rule in self.rules if isinstance(rule, RecordingRule))
+
+    @property
+    def alerts(self) -> Iterator[AlertRule]:
+        """The rules that tell a person."""
+        return (rule for rule in self.rules if isinstance(rule, AlertRule))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -150,7 +150,7 @@ def check_packs(bundle: Bundle, known: Collection[str]) -> list[Finding]:
     annotation or a variable reads has to be recorded. Raises UserError when promtool is missing.
     """
     packs = {"recording.yaml": bundle.recording} | {pack_name(tier): groups for tier, groups in bundle.alerts.items()}
-    recorded = (rule.record for rule in _rules(bundle.recording) if isinstance(rule, RecordingRule))
+    recorded = (rule.record for group in bundle.recording for rule in group.recorded)
     series = {*known, *_BUILT_IN, *recorded}
     refused = check_rules({name: rule_file(groups) for name, groups in packs.items()})
     found = [Finding("promtool", *finding.split(": ", 1)) for finding in refused]

@@ -3,26 +3,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from dashgen import build
 from dashgen.build.layout import Levels, levels
 from dashgen.build.once import once
 from dashgen.config.layout import Level
 from dashgen.config.site import Site
 from dashgen.live.doctor.probe import Probe, shipped
-from dashgen.model import AlertRule, RecordingRule, RuleGroup
+from dashgen.model import RuleGroup
 
 
 @once
-def _levels(site: Site) -> Levels:
+def _split(site: Site) -> Levels:
     return levels(build.recording(site), (), ())
+
+
+def recording(site: Site, level: Level | None) -> tuple[RuleGroup, ...]:
+    """The recording rules of a level; all of them for a server that is neither."""
+    if level is None:
+        return build.recording(site)
+    return _split(site).edge if level == "edge" else _split(site).above
 
 
 def alerts(site: Site) -> set[str]:
     """The names of the alerts of the site's tier."""
-    groups = shipped(site).alerts[site.sensitivity]
-    return {rule.alert for group in groups for rule in group.rules if isinstance(rule, AlertRule)}
+    return {rule.alert for group in shipped(site).alerts[site.sensitivity] for rule in group.alerts}
 
 
 def level(probe: Probe) -> Level | None:
@@ -30,18 +34,8 @@ def level(probe: Probe) -> Level | None:
     if "layout" not in probe.site.model_fields_set or probe.rules is None:
         return None
     there = {rule.name for group in probe.rules.groups for rule in group.rules}
-    split = _levels(probe.site)
-    below = bool(there & _recorded(split.edge))
-    above = bool(there & (_recorded(split.above) | alerts(probe.site)))
-    return None if below == above else "edge" if below else "global"
-
-
-def expected(probe: Probe) -> frozenset[str]:
-    """The names of the recording rules that the server should evaluate."""
-    split = _levels(probe.site)
-    parts = {"edge": split.edge, "global": split.above, None: (*split.edge, *split.above)}
-    return frozenset(_recorded(parts[level(probe)]))
-
-
-def _recorded(groups: Collection[RuleGroup]) -> set[str]:
-    return {rule.record for group in groups for rule in group.rules if isinstance(rule, RecordingRule)}
+    edge, above = (
+        {rule.record for group in recording(probe.site, part) for rule in group.recorded} for part in ("edge", "global")
+    )
+    on_edge, on_global = bool(there & edge), bool(there & (above | alerts(probe.site)))
+    return None if on_edge == on_global else "edge" if on_edge else "global"

@@ -4,16 +4,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from dashgen import build, promql
-from dashgen.config.site import Site
 from dashgen.live.client.answers import Group
-from dashgen.live.doctor.levels import alerts, expected, level
+from dashgen.live.doctor.levels import alerts, level, recording
 from dashgen.live.doctor.probe import Diagnosis, Probe
 from dashgen.live.doctor.telemetry import named
-from dashgen.model import RecordingRule
+from dashgen.model import RuleGroup
 
 VERDICT = "job:nccl_verdict:depth"
 BUSY = 0.5
@@ -27,7 +26,7 @@ LATE = 3.0  # intervals without an evaluation
 
 def _ours(probe: Probe) -> list[Group]:
     """The server's groups in which there are rules of the pack."""
-    pack = _pack(probe.site)
+    pack = _pack(build.recording(probe.site))
     groups = probe.rules.groups if probe.rules else ()
     return [group for group in groups if any(rule.name in pack for rule in group.rules)]
 
@@ -57,11 +56,8 @@ def outdated(probe: Probe) -> Iterator[Diagnosis]:
     if not loaded:
         return
     # What targets of engines that store results late have is the same pack.
-    wanted = expected(probe)
-    packs = [
-        {name: expr for name, expr in _pack(probe.site.showing_results(late=late)).items() if name in wanted}
-        for late in (False, True)
-    ]
+    where = level(probe)
+    packs = [_pack(recording(probe.site.showing_results(late=late), where)) for late in (False, True)]
     pack, changed = min(((each, _changed(each, loaded)) for each in packs), key=lambda found: len(found[1]))
     missing = set(pack) - set(loaded)
     if missing or changed:
@@ -70,13 +66,8 @@ def outdated(probe: Probe) -> Iterator[Diagnosis]:
         yield Diagnosis("recording.yaml", f"of {len(pack)} recording rules {', '.join(parts)}")
 
 
-def _pack(site: Site) -> dict[str, str]:
-    return {
-        rule.record: rule.expr
-        for group in build.recording(site)
-        for rule in group.rules
-        if isinstance(rule, RecordingRule)
-    }
+def _pack(groups: Iterable[RuleGroup]) -> dict[str, str]:
+    return {rule.record: rule.expr for group in groups for rule in group.recorded}
 
 
 def _changed(pack: Mapping[str, str], loaded: Mapping[str, str]) -> set[str]:
@@ -93,12 +84,11 @@ def _meant(expr: str) -> str:
 
 def out_of_order(probe: Probe) -> Iterator[Diagnosis]:
     """Rules are evaluated in another order than the pack's, or spread over groups, so that they read what is old."""
-    recording = build.recording(probe.site)
+    shipped = build.recording(probe.site)
     order = {
         rule.record: (number, place)
-        for number, group in enumerate(recording)
-        for place, rule in enumerate(group.rules)
-        if isinstance(rule, RecordingRule)
+        for number, group in enumerate(shipped)
+        for place, rule in enumerate(group.recorded)
     }
     wrong: set[str] = set()
     groups: dict[int, set[tuple[str, str]]] = {}
@@ -110,7 +100,7 @@ def out_of_order(probe: Probe) -> Iterator[Diagnosis]:
             groups.setdefault(number, set()).add((group.file, group.name))
     if wrong:
         yield Diagnosis("recording.yaml", f"rules come in another order than in the pack, at {named(wrong)}")
-    split = {recording[number].name for number, where in groups.items() if len(where) > 1}
+    split = {shipped[number].name for number, where in groups.items() if len(where) > 1}
     if split:
         yield Diagnosis("recording.yaml", f"rules of one group are loaded in several: {named(split)}")
 
