@@ -167,9 +167,9 @@ unless on (<job>) job:nccl_verdict:depth{{state="stalled"}}""",
         "{{ $value | humanizeDuration }} (GPU evidence: {{ $labels.evidence }}). A checkpoint or an evaluation looks the same "
         "for up to three minutes; where the evidence is none, so does a job that was killed. Look first whether the processes live.",
         tiers={
-            Sensitivity.HIGH: Tier(threshold=0.6, dumps=0, severity=Severity.INFO),
+            Sensitivity.HIGH: Tier(threshold=1, dumps=0, severity=Severity.WARNING),
         },
-        sources="0.6 of four minutes are five dumps of 30 s: more than a scrape gap and a late dump together can explain.",
+        sources="A checkpoint and two dumps, as NcclJobStalled where kernels spin; in random jobs half of such silences are pauses.",
         dashboard="job",
         runbook=Runbook(
             meaning="The job has stopped reporting communication. Most often it writes a checkpoint or evaluates. Where neither "
