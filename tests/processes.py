@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -19,15 +20,19 @@ PATIENCE = 30.0  # seconds
 DIRECT = opener()
 
 
+def lacking(message: str) -> NoReturn:
+    """Skip a test that cannot run here; in CI, where everything has to be there, fail."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(message)
+    pytest.skip(message)
+
+
 def tool(*names: str) -> str:
     """The path of the first of these programs that is installed; without any, skip, and in CI fail."""
     for name in names:
         if path := shutil.which(name):
             return path
-    message = f"{' or '.join(names)} is not installed"
-    if os.environ.get("CI") == "true":
-        pytest.fail(message)
-    pytest.skip(message)
+    lacking(f"{' or '.join(names)} is not installed")
 
 
 def rule_engine() -> str:
