@@ -29,7 +29,6 @@ FIRES = {
     "exporter-gone": ["NcclNodeTelemetryLost"],
     "unreadable-file": ["NcclTextfileUnreadable"],
     "gpu0-collision": ["NcclGpusHidden", "NcclDuplicateSeries"],
-    "uint8": ["NcclGarbageBuckets"],
     "healthy-counters": ["NcclRecordsDropped"],
     "mnnvl-lost": ["NcclNvlinkDomainLost"],
     "algorithm-change": ["NcclAlgorithmChanged"],

@@ -190,8 +190,8 @@ def test_a_board_that_could_show_nothing_is_not_there() -> None:
 
 
 def test_a_number_that_nobody_can_count_is_not_shown_as_zero() -> None:
-    assert "GPUs hidden" in {each["title"] for each in drawn(made("defaults")["telemetry"])}
-    assert "GPUs hidden" not in {each["title"] for each in drawn(made("bare")["telemetry"])}
+    assert "Nodes that hide GPUs" in {each["title"] for each in drawn(made("defaults")["telemetry"])}
+    assert "Nodes that hide GPUs" not in {each["title"] for each in drawn(made("bare")["telemetry"])}
 
 
 @on_every_board

@@ -31,7 +31,7 @@ SITES: dict[str, dict[str, Any]] = {
     },
 }
 MOST_RULES = 20
-MOST_SIGNALS = 50
+MOST_SIGNALS = 45
 
 
 def packs(site: config.Site) -> dict[str, tuple[RuleGroup, ...]]:

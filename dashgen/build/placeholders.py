@@ -36,6 +36,8 @@ _SEEN = """last_over_time(job:nccl_progress:timestamp[110m])
 # Seconds that a checkpoint takes at most (companions of DCGM: one to three minutes). A silence that is longer by two
 # dumps, for the news that came before and after it, is a stall; PyTorch's heartbeat monitor aborts after eight minutes.
 CHECKPOINT = 180.0
+PAUSE = 300.0
+"""Seconds that other pauses take, such as an evaluation: where no kernel spins, they and a hang look alike."""
 
 
 def number(value: float) -> str:
@@ -79,6 +81,7 @@ def words(site: Site) -> Mapping[str, str]:
         # The moment of the newest result that a rule can see.
         "now": f"(time() - {number(lag(site))})" if site.late_results else "time()",
         "pause": number(min(CHECKPOINT, 6 * dump) + 2 * dump),
+        "long_pause": number(min(PAUSE, 10 * dump) + 2 * dump),
         "peer": PEER,
         "clean": CLEAN,
         "large": LARGE,

@@ -43,7 +43,7 @@ def advice(site: Site, fleet: Fleet, by_size: Mapping[str, int], by_metric: Mapp
     found = []
     buckets = [site.metric("busbw"), site.metric("exec")]
     for pattern, about, loss in (
-        (GARBAGE, "sizes that NCCL cannot name", "nothing: no rule reads them, except to count them as garbage"),
+        (GARBAGE, "sizes that NCCL cannot name", "nothing: no rule reads them"),
         (SMALL, "messages below 1 MB", "no verdict reads them; boards lose the size class `small`"),
     ):
         count = sum(number for size, number in by_size.items() if re.fullmatch(pattern, size)) * len(buckets)

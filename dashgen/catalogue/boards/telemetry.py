@@ -19,6 +19,7 @@ from dashgen.catalogue.boards.verdicts import VERDICT
 from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit
 
 _JOBS = f"{{{OF_JOBS}}}"
+_LOST = "node:nccl_telemetry_lost:ratio"
 # Series of node_exporter itself, confined to the targets of the chosen jobs.
 _HERE = f"* on (<instance>) group_left (<node>) group by (<instance>, <node>) (node:nccl_gpus:count{_JOBS})"
 
@@ -63,7 +64,6 @@ def _series(sensitivity: Sensitivity) -> Panel:
         also=(
             Query(expr=f"job:nccl_series:count{_JOBS}", instant=True),
             Query(expr=f"job:nccl_gpus:count{_JOBS}", instant=True),
-            Query(expr=f"job:nccl_garbage:count{_JOBS}", instant=True),
         ),
         read="A GPU is granted <cardinality_budget> series.",
         bad="above 100 %: message sizes or communicator names that keep changing",
@@ -72,9 +72,8 @@ def _series(sensitivity: Sensitivity) -> Panel:
             "Value #A": "Of budget",
             "Value #B": "Series",
             "Value #C": "GPUs",
-            "Value #D": "Garbage",
         },
-        column_units={"Value #B": Unit.COUNT, "Value #C": Unit.COUNT, "Value #D": Unit.COUNT},
+        column_units={"Value #B": Unit.COUNT, "Value #C": Unit.COUNT},
         order="-Of budget",
         steps=steps("NcclCardinalityHigh", sensitivity),
         links=TO_JOB,
@@ -122,25 +121,25 @@ def _now(sensitivity: Sensitivity) -> Row:
             ),
             count(
                 "Nodes gone dark",
-                f"count(node:nccl_telemetry_lost:bool{_JOBS})",
+                f'count({_LOST}{{fault="dark", {OF_JOBS}}})',
                 "How many nodes of running jobs no longer report? Healthy: 0. Bad: we are blind there.",
                 of=f"{FLEET}{_JOBS}",
             ),
             count(
-                "GPUs hidden",
-                f"sum(node:nccl_gpus_hidden:count{_JOBS})",
-                "How many GPUs write a file but share their name with another? Healthy: 0. Bad: they are missing from every "
-                "verdict.",
+                "Nodes that hide GPUs",
+                f'count({_LOST}{{fault="hidden", {OF_JOBS}}})',
+                "On how many nodes do GPUs write a file but share their name with another? Healthy: 0. Bad: they are missing "
+                "from every verdict.",
                 of=f"{FLEET}{_JOBS}",
                 companion="textfile",
             ),
             count(
-                "Garbage series",
-                f"sum(job:nccl_garbage:count{_JOBS})",
-                "How many series carry sizes that NCCL could not compute? Healthy: 0; harmless, every rule ignores them. "
-                "Bad: many of them cost memory.",
-                bad_from=1000,
+                "Nodes with broken files",
+                f'count({_LOST}{{fault="unreadable", {OF_JOBS}}} > 0.5)',
+                "On how many nodes do most scrapes meet a file that cannot be read? Healthy: 0. Bad: their GPUs are missing "
+                "from every verdict.",
                 of=f"{FLEET}{_JOBS}",
+                companion="textfile",
             ),
             count(
                 "Jobs left behind",
@@ -162,24 +161,16 @@ def _files(sensitivity: Sensitivity) -> Row:
         collapsed=True,
         panels=(
             answers(
-                "node:nccl_textfile_error:ratio",
-                title="Scrapes with an unreadable file by node",
-                query=f"@{_JOBS}",
-                legend="{{<node_label>}}",
-                bad="more than half of the scrapes: a file is broken, not merely being rewritten",
+                _LOST,
+                title="Telemetry lost by node",
+                query=f"topk(20, @{_JOBS})",
+                legend="{{<node_label>}} {{fault}}",
+                read="Unreadable and duplicate are shares of the scrapes, hidden of the GPUs, overwritten of the operations; "
+                "dark is everything. The twenty largest of each moment.",
+                bad="a line that stays up; unreadable above one half: a file is broken, not merely being rewritten",
                 steps=steps("NcclTextfileUnreadable", sensitivity),
                 minimum=0.0,
-                width=8,
-            ),
-            answers(
-                "node:nccl_duplicates:rate",
-                title="Gathering errors by node",
-                query=f"@{_JOBS}",
-                legend="{{<node_label>}}",
-                bad="anything above zero: series with equal labels are dropped",
-                steps=steps("NcclDuplicateSeries", sensitivity),
-                minimum=0.0,
-                width=8,
+                width=16,
             ),
             Panel(
                 title="Nodes by NCCL version",
@@ -205,7 +196,7 @@ def _files(sensitivity: Sensitivity) -> Row:
     )
 
 
-def _volume(sensitivity: Sensitivity) -> Row:
+def _volume() -> Row:
     return Row(
         title="Volume",
         collapsed=True,
@@ -219,16 +210,7 @@ def _volume(sensitivity: Sensitivity) -> Row:
                 bad="growth without more GPUs",
                 minimum=0.0,
                 links=LINE_TO_JOB,
-            ),
-            answers(
-                "job:nccl_dropped:ratio",
-                title="Operations lost between dumps by job",
-                query=f"topk(20, @{_JOBS})",
-                legend="{{<job_label>}}",
-                bad="above 10 % the numbers describe the end of each interval only",
-                steps=steps("NcclRecordsDropped", sensitivity),
-                minimum=0.0,
-                links=LINE_TO_JOB,
+                width=24,
             ),
         ),
     )
@@ -245,6 +227,6 @@ def board(sensitivity: Sensitivity) -> Dashboard:
         rows=(
             _now(sensitivity),
             _files(sensitivity),
-            _volume(sensitivity),
+            _volume(),
         ),
     )

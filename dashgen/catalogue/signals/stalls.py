@@ -165,12 +165,9 @@ unless on (<job>) job:nccl_verdict:depth{{state="stalled"}}""",
         summary="Job {{ $labels.<job_label> }} has been quiet for some time.",
         description="No GPU of job {{ $labels.<job_label> }} has reported new communication for "
         "{{ $value | humanizeDuration }} (GPU evidence: {{ $labels.evidence }}). A checkpoint or an evaluation looks the same "
-        "for up to three minutes; where the evidence is none, a job that was killed looks the same, and the page comes two "
-        "minutes later. Look first whether the processes live.",
+        "for up to three minutes; where the evidence is none, so does a job that was killed. Look first whether the processes live.",
         tiers={
-            Sensitivity.LOW: Tier(threshold=1, dumps=2, severity=Severity.WARNING, keep_firing=2),
-            Sensitivity.MEDIUM: Tier(threshold=1, dumps=0, severity=Severity.WARNING, keep_firing=0),
-            Sensitivity.HIGH: Tier(threshold=0.6, dumps=0, severity=Severity.WARNING, keep_firing=0),
+            Sensitivity.HIGH: Tier(threshold=0.6, dumps=0, severity=Severity.INFO),
         },
         sources="0.6 of four minutes are five dumps of 30 s: more than a scrape gap and a late dump together can explain.",
         dashboard="job",

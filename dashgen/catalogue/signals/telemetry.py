@@ -1,80 +1,105 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Can the rest be believed: files that cannot be read, GPUs that share a name, garbage, losses, nodes gone dark."""
+"""Can the rest be believed: files that cannot be read, GPUs that share a name, losses, nodes gone dark."""
 
 from __future__ import annotations
 
 from dashgen.catalogue import groups
-from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit
+from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit, indented
 
 # The job of a node whose series are missing right now is known from a moment ago.
 _JOBS = """(
   group by (<job>, <node>, <instance>) (last_over_time(node:nccl_gpus:count[1d]))
   and on (<job>) job:nccl_gpus:count
 )"""
+_PRESENT = "max_over_time(node:nccl_gpus:count[<12 dumps>])"
 
-SIGNALS = (
-    Signal(
-        name="node:nccl_textfile_error:ratio",
-        question="How often could the node's textfiles not be read?",
-        healthy="now and then one scrape, because files are rewritten in place",
-        expr=f"""
-{_JOBS}
+
+def _lost(fault: str, expr: str) -> str:
+    """The share of a node's telemetry that is lost in one way."""
+    return f"""
+label_replace(
+  {indented(expr)},
+  "fault", "{fault}", "", ""
+)"""
+
+
+# Shares of scrapes, of files that are being written (a killed job leaves its own behind), of operations, and all. The
+# job of a dark node goes on reporting from other nodes, so it has not ended, and no other node has taken the place.
+_FAULTS = (
+    (
+        "textfile",
+        _lost(
+            "unreadable",
+            f"""{_JOBS}
 * on (<target>) group_left ()
 max by (<target>) (avg_over_time(<textfile_error>[<6 dumps>]) > 0)""",
-        unit=Unit.RATIO,
-        labels=("<job>", "<node>", "<instance>"),
-        sources="Six dumps: one torn file is chance (5 % of reads in a stress test), most of six are not; a "
-        "day back for the job of a node that is missing.",
-        group=groups.TELEMETRY,
-        companion="textfile",
+        ),
     ),
-    Signal(
-        name="node:nccl_duplicates:rate",
-        question="Does the node's exporter drop duplicate series?",
-        healthy="0; anything else means that GPUs share a label and are silently lost",
-        expr=f"""
-{_JOBS}
+    (
+        "exporter_metrics",
+        _lost(
+            "duplicate",
+            f"""{_JOBS}
 * on (<target>) group_left ()
-max by (<target>) (rate(<gathering_errors>{{cause="gathering"}}[<10 dumps>]) > 0)""",
-        unit=Unit.PER_SECOND,
-        labels=("<job>", "<node>", "<instance>"),
-        sources="Ten dumps: a rate needs several scrapes; a day back for the job of a node that is missing.",
-        group=groups.TELEMETRY,
-        companion="exporter_metrics",
+max by (<target>) (
+  changes(<gathering_errors>{{cause="gathering"}}[<10 dumps>])
+  / count_over_time(<gathering_errors>{{cause="gathering"}}[<10 dumps>])
+  > 0
+)""",
+        ),
     ),
-    Signal(
-        name="node:nccl_gpus_hidden:count",
-        question="How many GPUs write a file on the node but do not appear under a name of their own?",
-        healthy="absent or 0",
-        # Only files that are being written count: a killed job leaves its own behind.
-        expr="""
+    (
+        "textfile",
+        _lost(
+            "hidden",
+            f"""1
+- {_PRESENT}
+/ on (<target>) group_left ()
 count by (<target>) (
-  time() - last_over_time(<mtime>{file=~"<textfile_regex>"}[<3 dumps>]) < 4 * <dump>
+  time() - last_over_time(<mtime>{{file=~"<textfile_regex>"}}[<3 dumps>]) < 4 * <dump>
 )
-- on (<target>) group_right ()
-max_over_time(node:nccl_gpus:count[<12 dumps>])
 > 0
-unless on (<target>) count by (<target>) (max_over_time(node:nccl_gpus:count[<12 dumps>])) > 1""",
-        unit=Unit.COUNT,
-        labels=("<job>", "<node>", "<instance>"),
-        sources="A file is written every dump, at worst one is missed and one is late: four dumps; three looks at presence: one may meet a torn file.",
-        group=groups.TELEMETRY,
-        companion="textfile",
+unless on (<target>) count by (<target>) ({_PRESENT}) > 1""",
+        ),
     ),
-    Signal(
-        name="node:nccl_telemetry_lost:bool",
-        question="Which nodes of a running job have gone dark?",
-        healthy="absent",
-        # The job goes on reporting from other nodes, so it has not ended, and no other node has taken the place.
-        expr="""
-group by (<job>, <node>) (last_over_time(node:nccl_gpus:count[1d]))
+    (
+        "counters",
+        _lost(
+            "overwritten",
+            """clamp_max(
+  sum by (<job>, <node>, <instance>) (rate(<collectives_dropped>{<selector>}[<10 dumps>]))
+  / (sum by (<job>, <node>, <instance>) (rate(<collectives>{<selector>}[<10 dumps>])) > 0)
+  > 0,
+  1
+)""",
+        ),
+    ),
+    (
+        "",
+        _lost(
+            "dark",
+            """group by (<job>, <node>) (last_over_time(node:nccl_gpus:count[1d]))
 unless group by (<job>, <node>) (gpu:nccl_lateness:ratio)
 and on (<job>) job:nccl_transport:info
 and on (<job>) job:nccl_dump_age:seconds < 3 * <dump>
 and on (<job>) job:nccl_gpus:count < max_over_time(job:nccl_gpus:count[1d])""",
-        unit=Unit.BOOL,
-        labels=("<job>", "<node>"),
-        sources="A day: longer than any fault that a job survives.",
+        ),
+    ),
+)
+
+SIGNALS = (
+    Signal(
+        name="node:nccl_telemetry_lost:ratio",
+        question="What share of a node's telemetry is lost, and how?",
+        healthy="absent, but for a scrape now and then that meets a file while it is rewritten",
+        expr="<branches>",
+        branches=_FAULTS,
+        join="or",
+        unit=Unit.RATIO,
+        labels=("<job>", "<node>", "<instance>", "fault"),
+        sources="Six dumps: one torn file is chance (5 % of reads in a stress test), most of six are not. Ten: drops and "
+        "duplicates come in bursts. A file is written every dump, at worst one is missed and one is late: four dumps; "
+        "twelve are three looks at presence, one of which may meet a torn file. A day: longer than any fault that a job survives.",
         group=groups.TELEMETRY,
     ),
     Signal(
@@ -91,39 +116,15 @@ and on (<job>) job:nccl_gpus:count < max_over_time(job:nccl_gpus:count[1d])""",
         labels=("<job>",),
         group=groups.PRESENCE,
     ),
-    Signal(
-        name="job:nccl_garbage:count",
-        question="How many series of the job carry sizes that NCCL could not compute?",
-        healthy="0 or absent; bytes sent as uint8 give sizes of 0B or millions of TB and are ignored everywhere else",
-        expr='count by (<job>) (<busbw>{message_size=~"0B|.*TB", <selector>})',
-        unit=Unit.COUNT,
-        labels=("<job>",),
-        group=groups.TELEMETRY,
-    ),
-    Signal(
-        name="job:nccl_dropped:ratio",
-        question="What share of the job's operations was overwritten before it was written down?",
-        healthy="0; above it the numbers describe the end of each dump interval only",
-        expr="""
-clamp_max(
-  sum by (<job>) (rate(<collectives_dropped>{<selector>}[<10 dumps>]))
-  / (sum by (<job>) (rate(<collectives>{<selector>}[<10 dumps>])) > 0),
-  1
-)""",
-        unit=Unit.RATIO,
-        labels=("<job>",),
-        sources="Ten dumps: drops come in bursts.",
-        group=groups.TELEMETRY,
-        companion="counters",
-    ),
 )
 
 ALERTS = (
     Alert(
         name="NcclTextfileUnreadable",
         kind="telemetry",
-        signal="node:nccl_textfile_error:ratio",
-        expr="node:nccl_textfile_error:ratio > <threshold>",
+        signal="node:nccl_telemetry_lost:ratio",
+        expr='node:nccl_telemetry_lost:ratio{fault="unreadable"} > <threshold>',
+        companion="textfile",
         limit="more than <threshold %> of the scrapes met an unreadable file",
         summary="Metric files of {{ $labels.<node_label> }} cannot be read.",
         description="{{ $value | humanizePercentage }} of the scrapes of {{ $labels.<instance_label> }} met a metric file that could "
@@ -149,11 +150,12 @@ ALERTS = (
     Alert(
         name="NcclGpusHidden",
         kind="telemetry",
-        signal="node:nccl_gpus_hidden:count",
-        expr="node:nccl_gpus_hidden:count > <threshold>",
-        limit="more than <threshold> GPUs hidden",
+        signal="node:nccl_telemetry_lost:ratio",
+        expr='node:nccl_telemetry_lost:ratio{fault="hidden"} > <threshold>',
+        companion="textfile",
+        limit="more than <threshold %> of the GPUs hidden",
         summary="GPUs of {{ $labels.<node_label> }} share a label and hide each other.",
-        description="GPUs of {{ $labels.<node_label> }} that write metric files and do not appear under a name of their own: {{ $value }}. "
+        description="{{ $value | humanizePercentage }} of the GPUs of {{ $labels.<node_label> }} write metric files and do not appear under a name of their own. "
         "Processes that see one GPU each all call it GPU0, and node_exporter silently keeps one of them. Verdicts about "
         "single GPUs of job {{ $labels.<job_label> }} are blind there.",
         tiers={
@@ -172,14 +174,15 @@ ALERTS = (
     Alert(
         name="NcclDuplicateSeries",
         kind="telemetry",
-        signal="node:nccl_duplicates:rate",
-        expr="node:nccl_duplicates:rate > <threshold>",
-        limit="more than <threshold> gathering errors a second",
+        signal="node:nccl_telemetry_lost:ratio",
+        expr='node:nccl_telemetry_lost:ratio{fault="duplicate"} > <threshold>',
+        companion="exporter_metrics",
+        limit="duplicates in more than <threshold %> of the scrapes",
         summary="The exporter of {{ $labels.<node_label> }} drops duplicate series.",
-        description="node_exporter on {{ $labels.<instance_label> }} reports {{ $value | humanize }} gathering errors a second: it drops "
+        description="In {{ $value | humanizePercentage }} of its scrapes node_exporter on {{ $labels.<instance_label> }} drops "
         "series that occur twice, and nothing else tells. Verdicts about job {{ $labels.<job_label> }} may be blind there. Look first whether GPUs share a label.",
-        tiers={Sensitivity.HIGH: Tier(threshold=0.01, dumps=4, severity=Severity.INFO)},
-        sources="One error per scrape while duplicates exist: 0.017 a second at a 60 s scrape interval.",
+        tiers={Sensitivity.HIGH: Tier(threshold=0.5, dumps=4, severity=Severity.INFO)},
+        sources="One error per scrape while duplicates exist.",
         dashboard="telemetry",
         runbook=Runbook(
             meaning="Two series with equal labels reach node_exporter; it keeps the first and drops the others.",
@@ -193,18 +196,17 @@ ALERTS = (
     Alert(
         name="NcclNodeTelemetryLost",
         kind="telemetry",
-        signal="node:nccl_telemetry_lost:bool",
-        expr="node:nccl_telemetry_lost:bool == <threshold>",
+        signal="node:nccl_telemetry_lost:ratio",
+        expr='node:nccl_telemetry_lost:ratio{fault="dark"} == <threshold>',
         limit="a node of a running job has no series any more",
         summary="{{ $labels.<node_label> }} has gone dark while job {{ $labels.<job_label> }} runs on.",
         description="No series of job {{ $labels.<job_label> }} comes from {{ $labels.<node_label> }} any more although the job reports "
         "from other nodes. The exporter is gone or cannot be reached. Nothing is known of the node, and the job may be fine.",
         tiers={
             Sensitivity.MEDIUM: Tier(threshold=1, dumps=6, severity=Severity.WARNING),
-            Sensitivity.HIGH: Tier(threshold=1, dumps=3, severity=Severity.WARNING),
+            Sensitivity.HIGH: Tier(threshold=1, dumps=6, severity=Severity.WARNING),
         },
-        sources="Three dumps bridge a missed scrape and a file caught empty. Six dumps: an exporter that misses every other scrape is "
-        "silent that long hardly ever.",
+        sources="Six dumps: an exporter that misses every other scrape is silent that long hardly ever.",
         dashboard="telemetry",
         runbook=Runbook(
             meaning="A node of a running job no longer exposes the job's series.",
@@ -215,11 +217,12 @@ ALERTS = (
     Alert(
         name="NcclRecordsDropped",
         kind="telemetry",
-        signal="job:nccl_dropped:ratio",
-        expr="job:nccl_dropped:ratio > <threshold>",
+        signal="node:nccl_telemetry_lost:ratio",
+        expr='max by (<job>) (node:nccl_telemetry_lost:ratio{fault="overwritten"}) > <threshold>',
+        companion="counters",
         limit="more than <threshold %> of the operations overwritten",
         summary="Job {{ $labels.<job_label> }} overwrites operations before they are written down.",
-        description="{{ $value | humanizePercentage }} of the operations of job {{ $labels.<job_label> }} are lost between two dumps: "
+        description="On the worst of its nodes {{ $value | humanizePercentage }} of the operations of job {{ $labels.<job_label> }} are lost between two dumps: "
         "averages describe only the end of each interval.",
         tiers={
             Sensitivity.MEDIUM: Tier(threshold=0.5, dumps=10, severity=Severity.INFO),
@@ -231,23 +234,6 @@ ALERTS = (
             meaning="Inspector's ring buffers are too small for the number of operations in a dump interval.",
             look_first=("Operations per second against the ring size on the telemetry board.",),
             act=("Raise NCCL_INSPECTOR_DUMP_COLL_RING_SIZE, or NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES.",),
-        ),
-    ),
-    Alert(
-        name="NcclGarbageBuckets",
-        kind="telemetry",
-        signal="job:nccl_garbage:count",
-        expr="job:nccl_garbage:count > <threshold>",
-        limit="more than <threshold> series with impossible sizes",
-        summary="Job {{ $labels.<job_label> }} exposes impossible message sizes.",
-        description="Series of job {{ $labels.<job_label> }} with a size of 0B or of millions of TB: {{ $value }}. They are collectives "
-        "over bytes, whose type NCCL does not name to the plugin. Every rule ignores them, so nothing is wrong with the verdicts.",
-        tiers={Sensitivity.HIGH: Tier(threshold=0, dumps=10, severity=Severity.INFO)},
-        sources="NVIDIA/nccl v2.30.7-1: ncclUint8 has no name, the byte count wraps to about 2^64.",
-        dashboard="telemetry",
-        runbook=Runbook(
-            meaning="Byte and bool tensors, FP8 sent as bytes and all_gather_object give sizes that wrap around.",
-            look_first=("Nothing: no verdict uses these series.",),
         ),
     ),
 )

@@ -137,15 +137,15 @@ and on (<job>) {IN_THIS_DUMP}
         healthy='0, with state="healthy"',
         # One row a job. Who was blamed before is believed a little more, so that one incident is one page. A late GPU
         # explains a path whose members wait for it, also for a moment after it; slow links inside a node explain why the node is late. Mixed communicators
-        # hold several GPU numbers, so theirs is no rail and not told. Where nothing tells whether the processes live, most
-        # silences are pauses or jobs that were killed or restarted, so a stall takes half as long again.
+        # hold several GPU numbers, so theirs is no rail and not told. Where no kernel spins, most silences are pauses, and
+        # where nothing tells whether the processes live, jobs that were killed or restarted: a stall takes two minutes longer.
         expr="""
 label_replace(
   (
     max by (<job>, <node>, <gpu>) (
-      job:nccl_quiet:seconds{evidence=~"spinning|idle"} >= <pause>
+      job:nccl_quiet:seconds{evidence="spinning"} >= <pause>
       or
-      job:nccl_quiet:seconds{evidence="none"} >= 1.5 * <pause>
+      job:nccl_quiet:seconds{evidence=~"idle|none"} >= <long_pause>
     )
     unless on (<job>)
     """

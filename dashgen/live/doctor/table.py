@@ -61,7 +61,7 @@ RAW = (
     Condition(
         "scrape-interval", telemetry.scrape_interval, "scrape node_exporter at least once a dump: scrape_interval"
     ),
-    Condition("garbage-buckets", telemetry.garbage, "nothing has to be done; see the runbook of NcclGarbageBuckets"),
+    Condition("garbage-buckets", telemetry.garbage, "nothing has to be done: no rule reads them"),
     Condition("p2p", telemetry.no_p2p, "do not expect them"),
     Condition("clock-skew", telemetry.clock_skew, "synchronise the clocks of these hosts and of the server (NTP)"),
     Condition(
