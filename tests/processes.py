@@ -14,6 +14,7 @@ import pytest
 
 from dashgen.engine import scheduled as engine
 from dashgen.engine.loopback import opener, reserved_ports
+from dashgen.engine.programs import run
 from dashgen.engine.services import Service
 
 PATIENCE = 30.0  # seconds
@@ -33,6 +34,11 @@ def tool(*names: str) -> str:
         if path := shutil.which(name):
             return path
     lacking(f"{' or '.join(names)} is not installed")
+
+
+def exact() -> bool:
+    """Whether values are those of Prometheus 2: in 3 a range leaves out a sample at its very beginning."""
+    return b" version 2." in run("promtool", "--version", timeout=PATIENCE).output
 
 
 def rule_engine() -> str:
