@@ -63,7 +63,7 @@ class Seen:
 def browse(page: Path, profile: Path) -> Seen:
     """Open a file from disk. In virtual time the page's own timers run out, however slow the machine."""
     command = [
-        tool("chromium", "google-chrome", "google-chrome-stable", "chromium-browser"),
+        tool("chromium", "google-chrome", "google-chrome-stable"),
         *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"),
         *(f"--user-data-dir={profile}", "--virtual-time-budget=120000", "--window-size=1400,1000"),
         *("--enable-logging=stderr", "--v=0", "--dump-dom", page.absolute().as_uri()),

@@ -35,7 +35,7 @@ _SPDX = {
     "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
 }
 # Metadata without a word about it; from the LICENSE in the wheel.
-_UNSAID = {"promql-parser": "MIT"}
+_UNSAID = {"gojsonnet": "Apache-2.0", "promql-parser": "MIT"}
 
 
 @dataclass

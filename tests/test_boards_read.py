@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from grafana_judge import VERSIONS, Json, View, judged, look
+from grafana_judge import VERSIONS, Json, View, judged, look, node
 from processes import tool
 
 from dashgen import build
@@ -109,7 +109,7 @@ class Opened:
 
 @contextmanager
 def played(folder: Path, samples: list[Series] | None = None) -> Iterator[tuple[Server, Bundle, Recording, Any]]:
-    tool("promtool"), tool("prometheus"), tool("node")
+    tool("promtool"), tool("prometheus"), node()
     ((_, site),) = scoreboard.sites([folder], Site())
     bundle, story = build.bundle(site, [site.sensitivity]), read_story(folder)
     again = replay(bundle, story, read_samples(folder) if samples is None else samples, [site.sensitivity])

@@ -31,7 +31,7 @@ from dashgen.catalogue.metrics import upstream
 from dashgen.config import site as config
 from dashgen.config.site import Site
 from dashgen.engine import scheduled as engine
-from dashgen.engine.loopback import reserved_ports
+from dashgen.engine.loopback import answers, reserved_ports
 from dashgen.engine.prometheus import Firing
 from dashgen.engine.scheduled import Moments
 from dashgen.model import Sensitivity
@@ -182,11 +182,7 @@ class Server:
         return self.process
 
     def ready(self) -> bool:
-        try:
-            with processes.DIRECT.open(f"{self.url}/-/ready", timeout=5) as answer:
-                return bool(answer.status == 200)
-        except OSError:
-            return False
+        return answers(f"{self.url}/-/ready")
 
     def send(self, samples: Samples) -> None:
         """What nobody takes is lost, as a scrape would be."""

@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from processes import tool
+from servers import Reply, answering
 
 from dashgen import durations
 from dashgen.catalogue.metrics import upstream
 from dashgen.engine import prometheus
-from dashgen.engine.loopback import reserved_ports
+from dashgen.engine.loopback import answers, reserved_ports
 from dashgen.engine.programs import find
 from dashgen.engine.prometheus import (
     ExpressionError,
@@ -338,6 +339,13 @@ def test_a_reserved_port_is_for_a_server_and_for_nobody_who_asks_for_any() -> No
             assert server.getsockname()[1] == ports[0]
         with socket.socket() as other, pytest.raises(OSError, match="in use"):
             other.bind(("127.0.0.1", ports[1]))
+
+
+def test_an_error_is_an_answer_but_not_that_of_a_server_that_is_ready() -> None:
+    replies = iter([Reply(b"starting", 503), Reply(b"ready")])
+    with answering(lambda _: next(replies)) as (url, asked):
+        assert [answers(url), answers(url)] == [False, True]
+    assert len(asked) == 2 and not answers(url)
 
 
 def test_a_server_answers_from_blocks(tmp_path: Path) -> None:

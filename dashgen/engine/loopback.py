@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import socket
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -32,3 +33,16 @@ def reserved_ports(count: int) -> Iterator[list[int]]:
 def opener() -> urllib.request.OpenerDirector:
     """What opens an address directly: a proxy of the environment is not for the loopback interface."""
     return urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def answers(address: str) -> bool:
+    """Whether an address answers within two seconds, and not with an error."""
+    try:
+        with opener().open(address, timeout=2):
+            return True
+    except urllib.error.HTTPError as error:
+        # It holds the connection, and Python 3.14 warns of one that nobody closes.
+        error.close()
+    except OSError:
+        pass
+    return False

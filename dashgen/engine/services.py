@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from dashgen.engine.loopback import opener
+from dashgen.engine.loopback import answers
 from dashgen.errors import UserError
 from dashgen.guard.text import line
 
@@ -78,13 +78,10 @@ class Service:
     def wait(self) -> None:
         """Wait until it answers. Raises UserError, with what it complained of, when it ends or never does."""
         deadline = time.monotonic() + _START_SECONDS
-        direct = opener()
         while self.running and time.monotonic() < deadline:
-            try:
-                with direct.open(self.ready, timeout=2):
-                    return
-            except OSError:
-                time.sleep(0.02)
+            if answers(self.ready):
+                return
+            time.sleep(0.02)
         raise UserError(f"{self.name}: does not start: {self.said()}; see that `{self.command[0]} --version` works")
 
     def start(self) -> None:

@@ -7,6 +7,7 @@ Label{name = 1, value = 2}, Sample{value = 1, timestamp = 2}. Snappy allows a bl
 
 from __future__ import annotations
 
+import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -42,8 +43,12 @@ def post(url: str, series: Iterable[bytes]) -> None:
         body = _snappy(b"".join(_field(1, each) for each in some))
         headers = {"Content-Encoding": "snappy", "Content-Type": "application/x-protobuf"}
         request = urllib.request.Request(f"{url}/api/v1/write", body, headers, method="POST")
-        with processes.DIRECT.open(request, timeout=PATIENCE) as answer:
-            assert answer.status in (200, 204)
+        try:
+            with processes.DIRECT.open(request, timeout=PATIENCE) as answer:
+                assert answer.status in (200, 204)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise
 
 
 def names(one: Series) -> bytes:

@@ -5,7 +5,8 @@ const { JSDOM } = require('jsdom');
 
 const browser = new JSDOM('', { url: 'http://grafana.example/' }).window;
 for (const name of ['document', 'localStorage', 'HTMLElement', 'Node', 'Element', 'DOMParser', 'navigator']) {
-  globalThis[name] = browser[name];
+  // Newer versions of Node have some of these, which are not to be assigned.
+  Object.defineProperty(globalThis, name, { value: browser[name], configurable: true, writable: true });
 }
 globalThis.window = browser;
 // Answers go to standard output, and nothing else does.
