@@ -29,7 +29,9 @@ Key = tuple[str, tuple[tuple[str, str], ...]]
 def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("plugin")
     with tarfile.open(Path(__file__).parent / "plugin" / "output.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
+        # As an argument Debian 12's Python does not know it, and newer ones ask for it.
+        archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, path: member)  # type: ignore[method-assign]
+        archive.extractall(folder)
     return folder
 
 
