@@ -12,7 +12,7 @@ from processes import tool
 from dashgen import build
 from dashgen.config import site as config
 from dashgen.engine.prometheus import rendered_annotations
-from dashgen.model import AlertRule, Sensitivity
+from dashgen.model import Sensitivity
 from dashgen.recordings.format import Recording, read_samples, read_story
 from dashgen.targets.rulefile import rule_file
 
@@ -59,7 +59,7 @@ def test_annotations_of_firing_alerts_are_sentences_with_numbers_and_names(name:
     files = {"recording.yaml": rule_file(build.recording(site)), "alerts.yaml": rule_file(groups)}
     times = {alert: moments(story, alert) for alert in FIRES[name]}
     rendered = rendered_annotations(files, series, story.start.timestamp(), 30, story.scrape_interval, times)
-    shipped = {rule.alert: rule for group in groups for rule in group.rules if isinstance(rule, AlertRule)}
+    shipped = {rule.alert: rule for group in groups for rule in group.alerts}
     for alert in FIRES[name]:
         assert rendered[alert]
         for texts in rendered[alert]:

@@ -51,8 +51,7 @@ def panels(board: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def alert_rules(of: config.Site, sensitivity: Sensitivity) -> dict[str, AlertRule]:
-    rules = (rule for group in build.alerts(of, sensitivity) for rule in group.rules)
-    return {rule.alert: rule for rule in rules if isinstance(rule, AlertRule)}
+    return {rule.alert: rule for group in build.alerts(of, sensitivity) for rule in group.alerts}
 
 
 @pytest.mark.parametrize("name", SITES)

@@ -26,7 +26,7 @@ from dashgen.config.targets import complete
 from dashgen.engine.prometheus import check_rules
 from dashgen.errors import UserError
 from dashgen.explain.words import example
-from dashgen.model import AlertRule, Sensitivity
+from dashgen.model import Sensitivity
 from dashgen.targets import TARGETS
 
 
@@ -466,6 +466,5 @@ def test_promtool_accepts_the_packs_of_a_site_that_writes_awkward_things() -> No
         rule.labels["team"] == awkward
         for level in Sensitivity
         for group in build.alerts(site, level)
-        for rule in group.rules
-        if isinstance(rule, AlertRule)
+        for rule in group.alerts
     )

@@ -26,7 +26,7 @@ from dashgen.config import site as config
 from dashgen.grafana import dashboard as grafana
 from dashgen.grafana.parsed import references, variable_query
 from dashgen.lint.rules import lint
-from dashgen.model import AlertRule, Sensitivity
+from dashgen.model import Sensitivity
 from dashgen.recordings.format import Series
 
 Json = dict[str, Any]
@@ -314,7 +314,7 @@ def test_every_link_leads_to_a_board_that_exists_and_sets_variables_that_it_has(
 def test_every_alert_leads_to_a_board_and_to_a_panel_on_it(site: str, sensitivity: Sensitivity) -> None:
     own = config.site(SITES[site], "test")
     boards = {board["uid"]: board for board in made(site).values()}
-    rules = [rule for group in build.alerts(own, sensitivity) for rule in group.rules if isinstance(rule, AlertRule)]
+    rules = [rule for group in build.alerts(own, sensitivity) for rule in group.alerts]
     for rule in rules:
         parts = urlsplit(rule.annotations["dashboard_url"])
         assert (parts.scheme, parts.netloc) == ("https", "grafana.example")

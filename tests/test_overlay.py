@@ -149,7 +149,7 @@ d.threshold('NcclJobDegraded', 'low', 0.7, key='depth_without_throughput')
 """,
     )
     made = build.bundle(found)
-    low = [rule for group in made.alerts[Sensitivity.LOW] for rule in group.rules if isinstance(rule, AlertRule)]
+    low = [rule for group in made.alerts[Sensitivity.LOW] for rule in group.alerts]
     assert "> 0.7" in next(rule.expr for rule in low if rule.alert == "NcclJobDegraded")
     assert "NcclJobQuiet" not in made.runbooks and "NcclJobQuiet" in usual.runbooks
     rules = {rule.record: rule.expr for group in made.recording for rule in group.rules}  # type: ignore[union-attr]

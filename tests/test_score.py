@@ -84,8 +84,10 @@ def test_without_offsets_the_engine_says_what_promtool_says(program: str, name: 
     assert any(each.firing for each in ours.alerts)
     found = sorted(ours.series, key=lambda one: (one.name, one.labels))
     assert [(one.name, one.labels) for one in found] == [(one.name, one.labels) for one in theirs.series]
-    # The engine is that of 2.42.
-    for one, other in zip(found, theirs.series, strict=True) if exact() else ():
+    # The engine is that of 2.42, and promtool whatever is installed.
+    if not exact():
+        return
+    for one, other in zip(found, theirs.series, strict=True):
         # The order of a sum is not the same.
         np.testing.assert_allclose(one.values, other.values, rtol=1e-9, atol=1e-12, err_msg=one.name)
         np.testing.assert_allclose(one.times, other.times, err_msg=one.name)

@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 
 
 @contextmanager
@@ -30,6 +31,7 @@ def reserved_ports(count: int) -> Iterator[list[int]]:
         yield found
 
 
+@cache
 def opener() -> urllib.request.OpenerDirector:
     """What opens an address directly: a proxy of the environment is not for the loopback interface."""
     return urllib.request.build_opener(urllib.request.ProxyHandler({}))

@@ -10,7 +10,7 @@ from dashgen.model.alerts import Alert, Runbook, Scope, Tier
 from dashgen.model.boards import Annotation, Dashboard, Panel, PanelType, Query, Row, Variable
 from dashgen.model.built import AlertRule, Bundle, RecordingRule, RuleGroup
 from dashgen.model.series import Metric, Signal, SignalKind
-from dashgen.model.words import Sensitivity, Severity, Unit, indented
+from dashgen.model.words import Sensitivity, Severity, Unit, indented, labelled
 
 __all__ = [
     "Alert",
@@ -35,4 +35,5 @@ __all__ = [
     "Unit",
     "Variable",
     "indented",
+    "labelled",
 ]

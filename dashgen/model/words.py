@@ -50,6 +50,15 @@ def indented(promql: str, by: int = 2) -> str:
     return promql.strip().replace("\n", "\n" + by * " ")
 
 
+def labelled(promql: str, label: str, value: str) -> str:
+    """PromQL whose rows have one more label, on lines of its own."""
+    return f"""
+label_replace(
+  {indented(promql)},
+  "{label}", "{value}", "", ""
+)"""
+
+
 def require(condition: object, message: str) -> None:
     """Raise ValueError where a condition does not hold."""
     if not condition:

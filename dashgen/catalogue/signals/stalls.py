@@ -10,7 +10,7 @@ from dashgen.catalogue import groups
 from dashgen.catalogue.runbooks import HANGS
 from dashgen.catalogue.signals.dcgm import ALONE, MEMORY, TENSOR_ACTIVE, UTILISATION
 from dashgen.catalogue.signals.degradation import SINCE
-from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit, indented
+from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit, indented, labelled
 
 HABIT = "job:nccl_dump_age:seconds < 1.3 * max_over_time(job:nccl_pause:seconds[1d])"
 """A silence no longer than the job's own pauses."""
@@ -36,11 +36,7 @@ _DEAD = f"""
 
 def _evidence(word: str, expr: str) -> str:
     """How long a job has been quiet, with what is known about its processes."""
-    return f"""
-label_replace(
-  {indented(expr)},
-  "evidence", "{word}", "", ""
-)"""
+    return labelled(expr, "evidence", word)
 
 
 QUIET = Signal(

@@ -4,55 +4,40 @@
 from __future__ import annotations
 
 from dashgen.catalogue import groups
-from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit, indented
+from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit, labelled
 
-# The job of a node whose series are missing right now is known from a moment ago.
-_JOBS = """(
+# To multiply what a target says with: the job of a node whose series are missing right now is known from a moment ago.
+_OF_JOBS = """(
   group by (<job>, <node>, <instance>) (last_over_time(node:nccl_gpus:count[1d]))
   and on (<job>) job:nccl_gpus:count
-)"""
+)
+* on (<target>) group_left ()"""
 _PRESENT = "max_over_time(node:nccl_gpus:count[<12 dumps>])"
 
-
-def _lost(fault: str, expr: str) -> str:
-    """The share of a node's telemetry that is lost in one way."""
-    return f"""
-label_replace(
-  {indented(expr)},
-  "fault", "{fault}", "", ""
-)"""
-
-
-# Shares of scrapes, of files that are being written (a killed job leaves its own behind), of operations, and all. The
-# job of a dark node goes on reporting from other nodes, so it has not ended, and no other node has taken the place.
+# What tells, how telemetry is lost, and which share of it: of scrapes, of files that are being written (a killed job
+# leaves its own behind), of operations, and all. The job of a dark node goes on reporting from other nodes, so it has
+# not ended, and no other node has taken the place.
 _FAULTS = (
     (
         "textfile",
-        _lost(
-            "unreadable",
-            f"""{_JOBS}
-* on (<target>) group_left ()
+        "unreadable",
+        f"""{_OF_JOBS}
 max by (<target>) (avg_over_time(<textfile_error>[<6 dumps>]) > 0)""",
-        ),
     ),
     (
         "exporter_metrics",
-        _lost(
-            "duplicate",
-            f"""{_JOBS}
-* on (<target>) group_left ()
+        "duplicate",
+        f"""{_OF_JOBS}
 max by (<target>) (
   changes(<gathering_errors>{{cause="gathering"}}[<10 dumps>])
   / count_over_time(<gathering_errors>{{cause="gathering"}}[<10 dumps>])
   > 0
 )""",
-        ),
     ),
     (
         "textfile",
-        _lost(
-            "hidden",
-            f"""1
+        "hidden",
+        f"""1
 - {_PRESENT}
 / on (<target>) group_left ()
 count by (<target>) (
@@ -60,30 +45,25 @@ count by (<target>) (
 )
 > 0
 unless on (<target>) count by (<target>) ({_PRESENT}) > 1""",
-        ),
     ),
     (
         "counters",
-        _lost(
-            "overwritten",
-            """clamp_max(
+        "overwritten",
+        """clamp_max(
   sum by (<job>, <node>, <instance>) (rate(<collectives_dropped>{<selector>}[<10 dumps>]))
   / (sum by (<job>, <node>, <instance>) (rate(<collectives>{<selector>}[<10 dumps>])) > 0)
   > 0,
   1
 )""",
-        ),
     ),
     (
         "",
-        _lost(
-            "dark",
-            """group by (<job>, <node>) (last_over_time(node:nccl_gpus:count[1d]))
+        "dark",
+        """group by (<job>, <node>) (last_over_time(node:nccl_gpus:count[1d]))
 unless group by (<job>, <node>) (gpu:nccl_lateness:ratio)
 and on (<job>) job:nccl_transport:info
 and on (<job>) job:nccl_dump_age:seconds < 3 * <dump>
 and on (<job>) job:nccl_gpus:count < max_over_time(job:nccl_gpus:count[1d])""",
-        ),
     ),
 )
 
@@ -93,7 +73,7 @@ SIGNALS = (
         question="What share of a node's telemetry is lost, and how?",
         healthy="absent, but for a scrape now and then that meets a file while it is rewritten",
         expr="<branches>",
-        branches=_FAULTS,
+        branches=tuple((companion, labelled(expr, "fault", fault)) for companion, fault, expr in _FAULTS),
         join="or",
         unit=Unit.RATIO,
         labels=("<job>", "<node>", "<instance>", "fault"),

@@ -7,7 +7,7 @@ from dashgen.catalogue import groups
 from dashgen.catalogue.baselines import learned, remembered
 from dashgen.catalogue.signals.dcgm import TENSOR_ACTIVE
 from dashgen.catalogue.signals.freshness import NEW, SEEN
-from dashgen.model import Signal, Unit, indented
+from dashgen.model import Signal, Unit, labelled
 
 CURRENT = Signal(
     name="job:training_throughput:current",
@@ -21,42 +21,28 @@ CURRENT = Signal(
 )
 {SEEN}""",
     branches=(
-        (
-            "throughput",
-            """
-label_replace(
-  max by (<job>) (<throughput>),
-  "evidence", "reported", "", ""
-)""",
-        ),
+        ("throughput", labelled("max by (<job>) (<throughput>)", "evidence", "reported")),
         (
             "counters",
-            """
-label_replace(
-  sum by (<job>) (
-    sum by (<job>, <target>) (<collectives>{<selector>} - <collectives>{<selector>} offset <4 dumps>)
-    / on (<target>) group_left ()
-    (
-      quantile by (<target>) (
-        0.5,
-        <mtime>{file=~"<textfile_regex>"} - <mtime>{file=~"<textfile_regex>"} offset <4 dumps>
-      )
-      > 0
+            labelled(
+                """sum by (<job>) (
+  sum by (<job>, <target>) (<collectives>{<selector>} - <collectives>{<selector>} offset <4 dumps>)
+  / on (<target>) group_left ()
+  (
+    quantile by (<target>) (
+      0.5,
+      <mtime>{file=~"<textfile_regex>"} - <mtime>{file=~"<textfile_regex>"} offset <4 dumps>
     )
-    or on (<job>)
-    sum by (<job>, <target>) (rate(<collectives>{<selector>}[<4 dumps>]))
-  ) > 0,
-  "evidence", "collectives", "", ""
-)""",
+    > 0
+  )
+  or on (<job>)
+  sum by (<job>, <target>) (rate(<collectives>{<selector>}[<4 dumps>]))
+) > 0""",
+                "evidence",
+                "collectives",
+            ),
         ),
-        (
-            "dcgm",
-            f"""
-label_replace(
-  {indented(TENSOR_ACTIVE)},
-  "evidence", "tensor", "", ""
-)""",
-        ),
+        ("dcgm", labelled(TENSOR_ACTIVE, "evidence", "tensor")),
     ),
     unit=Unit.COUNT,
     labels=("<job>", "evidence"),
