@@ -54,7 +54,9 @@ def moments(story: Recording, alert: str) -> list[float]:
 def test_annotations_of_firing_alerts_are_sentences_with_numbers_and_names(name: str) -> None:
     tool("promtool")
     story, series = read_story(RECORDINGS / name), read_samples(RECORDINGS / name)
-    site = config.site(story.site or None, name)
+    # A node that costs throughput is told of by the page alone; the ticket is for sites that do not know what it costs.
+    blind = {"companions": {"dcgm": {"enabled": False}}} if name == "slow-node" else None
+    site = config.site(blind or story.site or None, name)
     groups = build.alerts(site, Sensitivity.HIGH)
     files = {"recording.yaml": rule_file(build.recording(site)), "alerts.yaml": rule_file(groups)}
     times = {alert: moments(story, alert) for alert in FIRES[name]}

@@ -65,11 +65,11 @@ RAIL = Truth("degraded", "network", "", "GPU1")
 LATE = Truth("degraded", "straggler", "node03", "GPU5")
 WELL_AGAIN = Truth("recovering")
 
-# Two bad dumps in a row are a verdict; a GPU must be late in three, twice, which takes two minutes.
+# Two bad dumps in a row are a verdict where they are bad enough.
 # A pause is no stall before it is longer than any checkpoint.
 TRUTHS: dict[str, tuple[Truth, Truth, Truth, Truth]] = {
     "attribution": (FINE, NETWORK, NETWORK, WELL_AGAIN),
-    "late-gpu": (FINE, FINE, LATE, WELL_AGAIN),
+    "late-gpu": (FINE, LATE, LATE, WELL_AGAIN),
     "nvlink-node": (FINE, NVLINK, NVLINK, WELL_AGAIN),
     "nic-slow": (FINE, RAIL, RAIL, WELL_AGAIN),
     "stalled": (FINE, FINE, Truth("stalled"), Truth("stalled")),

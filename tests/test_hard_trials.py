@@ -71,7 +71,6 @@ def test_only_the_late_gpu_is_named_and_no_stage_that_it_holds_up(seed: int) -> 
     assert [seen[pack].located for pack in ("medium", "high")] == [True, True]
 
 
-@weak("a path is told before lateness, which waits for a third dump, has convinced")
 def test_a_late_gpu_whose_advantage_is_missed_is_no_slow_network() -> None:
     assert all(each.attributed for each in incidents(6836, "late-gpu").values())
 

@@ -58,6 +58,12 @@ def test_the_worst_of_128_nodes_stand_on_top_with_a_column_for_each_gpu(outliers
     assert (third["Worst"], third["Lost inside"]) == (0.0, 0.0)
 
 
+def test_the_late_gpu_alone_is_named_long_after_anything_was_learned(outliers: Json, tmp_path: Path) -> None:
+    noise = moment("job:nccl_lateness:spread", 0.1, ago=7200, slurm_job_id="7")
+    table = shown(outliers, "Late GPUs", ask(outliers, "Late GPUs", [*fleet(), noise], tmp_path))
+    assert [(row["Node"], row["GPU"]) for row in table.rows] == [(LATE, "GPU5")]
+
+
 def test_a_node_leads_to_the_same_board_with_that_node_alone(outliers: Json) -> None:
     rules = panel(outliers, GRID).json["fieldConfig"]["overrides"]
     linked = [item["value"] for each in rules for item in each["properties"] if item["id"] == "links"]

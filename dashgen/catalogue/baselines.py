@@ -3,7 +3,7 @@
 
 A sample is believed only when two minutes later nobody objects: nothing is learned around a verdict or a pause, so
 a fault teaches nothing however long it lasts, and nothing while the job does something else, as in an evaluation. What
-was learned is remembered for half a day.
+was learned last is remembered for half a day.
 """
 
 from __future__ import annotations
@@ -11,24 +11,28 @@ from __future__ import annotations
 from dashgen.catalogue import groups
 from dashgen.model import Signal, Unit
 
-MEMORY = "10h"
-"""How long what was learned is remembered; with the two hours that it was learned from, half a day without a healthy sample."""
+MEMORY = "12h"
+"""How long what was learned is remembered without a healthy sample."""
 
 
 def learned(
-    name: str, *, judged: str, what: str, unit: Unit, labels: tuple[str, ...], floor: float = 0.0
+    name: str, *, judged: str, what: str, unit: Unit, labels: tuple[str, ...], floor: float = 0.0, shared: bool = False
 ) -> tuple[Signal, Signal, Signal]:
     """The three series that remember ``what``: its healthy samples, their median, and their spread.
 
     ``name`` is the level and the metric of the series, ``judged`` the PromQL of the value that verdicts are made from,
     four dumps ago: what is learned is what is judged. With a ``floor`` the spread is relative to the median, and no less.
+    ``shared`` gives a job one spread, that of its noisiest tenth.
     """
-    healthy, usual, spread = f"{name}:healthy", f"{name}:usual", f"{name}:spread"
+    healthy, usual = f"{name}:healthy", f"{name}:usual"
+    spread = f"job:{name.partition(':')[2]}:spread" if shared else f"{name}:spread"
     deviation = f"(quantile_over_time(0.84, {healthy}[2h]) - quantile_over_time(0.16, {healthy}[2h])) / 2"
-    enough = f"count_over_time({healthy}[2h]) >= 10"
-    deviation += f"\n* (1 + 10 / ({enough}))"
+    enough = f"(count_over_time({healthy}[2h]) >= 10 and last_over_time({healthy}[<4 dumps>]))"
+    deviation += f"\n* (1 + 10 / {enough})"
     if floor:
         deviation = f"clamp_min(({deviation}) / {usual}, {floor})"
+    if shared:
+        deviation = f"quantile by (<job>) (0.9,\n{deviation}\n)"
     return (
         Signal(
             name=healthy,
@@ -59,10 +63,10 @@ unless on (<job>) min_over_time(job:nccl_familiar:ratio[<6 dumps>]) < 0.75""",
             name=spread,
             question=f"How far does the value stray from {what}?",
             healthy="small, and steady",
-            # The fewer samples there are, the less they know.
+            # The fewer samples there are, the less they know. While nothing is learned, nothing is forgotten either.
             expr=deviation,
             unit=Unit.RATIO if floor else unit,
-            labels=labels,
+            labels=("<job>",) if shared else labels,
             sources="Between the 16th and the 84th percentile lie two standard deviations of normal noise, and no outlier counts; ten samples tell half of what many do.",
             group=groups.USUAL,
         ),

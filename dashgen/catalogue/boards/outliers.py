@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from dashgen.catalogue.baselines import remembered
 from dashgen.catalogue.boards.gpus import BESIDE_LATENESS
 from dashgen.catalogue.boards.parts import FEW, GPU, JOB, NODE, PATH, answers, link, named, says, worst
 from dashgen.catalogue.boards.verdicts import VALUES, sentence
+from dashgen.catalogue.signals.lateness import late_from
 from dashgen.model import Dashboard, Query, Row, Sensitivity
 
 _OF_NODES = '<node_label>=~"$node", <of_job>'
@@ -17,11 +19,12 @@ _NODE = "${__data.fields.<node_label>}"
 _TO_FABRIC = {"Fabric and GPUs of the node": link("fabric", job="${job}", node=_NODE)}
 _TO_NODE = {"This node alone": link("outliers", job="${job}", node=_NODE), **_TO_FABRIC}
 
+_NOISE = remembered("job:nccl_lateness:spread{<of_job>}")
 # What makes a GPU a suspect, as the verdict has it, at any time that is shown; its mates wait for it at collectives
 # across nodes, and are late themselves by half as much.
 _AT_WORST = f"max_over_time(gpu:nccl_lateness_excess:ratio{_GPUS}[$__range])"
 _WAS_LATE = (
-    f"({_AT_WORST} > clamp_min(4 * gpu:nccl_lateness:spread{_GPUS}, 0.1))\n"
+    f"({_AT_WORST} > on (<job>) group_left () {late_from(_NOISE)})\n"
     f"> on (<job>) group_left () 0.7 * max by (<job>) ({_AT_WORST})"
 )
 # The nodes whose GPUs are shown one by one, as nobody can read a thousand rows: those with the latest GPUs, by what they
@@ -36,8 +39,8 @@ _LATEST = 0.8
 # Grids: a column for each number of a GPU, whatever stands before the number in its name.
 
 _NUMBERS = {f"GPU {number}": f"GPU {number}" for number in range(16)}
-# A tenth makes a suspect of a GPU; its neighbours, who waited for it, are late by half as much and have a paler shade.
-_SHADES = ((None, "ok"), (0.1, "info"), (0.25, "warn"), (0.5, "bad"))
+# An eighth makes a suspect of a GPU; its neighbours, who waited for it, are late by half as much and have a paler shade.
+_SHADES = ((None, "ok"), (0.12, "info"), (0.25, "warn"), (0.5, "bad"))
 
 
 def _column(query: str, title: str) -> str:
@@ -134,7 +137,7 @@ _WHO = Row(
             legend="{{<node_label>}} {{<gpu_label>}}",
             also=(
                 Query(
-                    expr="quantile by (<job>) (0.5, gpu:nccl_lateness:spread{<of_job>})",
+                    expr=_NOISE,
                     legend="usual noise of a GPU",
                 ),
             ),
@@ -272,12 +275,12 @@ _EACH_GPU = Row(
             width=8,
         ),
         answers(
-            "gpu:nccl_lateness:spread",
-            title="Noise of the ten most restless GPUs",
-            query=f"topk(10, @{_GPUS})",
-            legend="{{<node_label>}} {{<gpu_label>}}",
-            read="The ten highest of each moment.",
-            bad="one GPU alone: it is late now and then; all together: ranks are late in turn, as in uneven work",
+            "job:nccl_lateness:spread",
+            title="Noise of lateness",
+            query=remembered("@{<of_job>}"),
+            legend="the noisiest tenth of the GPUs",
+            read="A GPU is a suspect when it is four times as much later than it is used to, and 12 % at least.",
+            bad="more than a few percent: ranks are late in turn, as in uneven work, and one late GPU is hard to tell",
             minimum=0.0,
             width=8,
         ),
