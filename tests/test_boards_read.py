@@ -65,7 +65,7 @@ RAIL = Truth("degraded", "network", "", "GPU1")
 LATE = Truth("degraded", "straggler", "node03", "GPU5")
 WELL_AGAIN = Truth("recovering")
 
-# Two bad dumps in a row are a verdict where they are bad enough.
+# Two bad dumps in a row are a verdict, of a late GPU where they are bad enough.
 # A pause is no stall before it is longer than any checkpoint.
 TRUTHS: dict[str, tuple[Truth, Truth, Truth, Truth]] = {
     "attribution": (FINE, NETWORK, NETWORK, WELL_AGAIN),

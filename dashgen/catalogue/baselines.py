@@ -22,7 +22,7 @@ def learned(
 
     ``name`` is the level and the metric of the series, ``judged`` the PromQL of the value that verdicts are made from,
     four dumps ago: what is learned is what is judged. With a ``floor`` the spread is relative to the median, and no less.
-    ``shared`` gives a job one spread, that of its noisiest tenth.
+    ``shared`` gives a job one spread, that of its noisiest quarter.
     """
     healthy, usual = f"{name}:healthy", f"{name}:usual"
     spread = f"job:{name.partition(':')[2]}:spread" if shared else f"{name}:spread"
@@ -32,7 +32,7 @@ def learned(
     if floor:
         deviation = f"clamp_min(({deviation}) / {usual}, {floor})"
     if shared:
-        deviation = f"quantile by (<job>) (0.9,\n{deviation}\n)"
+        deviation = f"quantile by (<job>) (0.75,\n{deviation}\n)"
     return (
         Signal(
             name=healthy,

@@ -39,8 +39,8 @@ _LATEST = 0.8
 # Grids: a column for each number of a GPU, whatever stands before the number in its name.
 
 _NUMBERS = {f"GPU {number}": f"GPU {number}" for number in range(16)}
-# An eighth makes a suspect of a GPU; its neighbours, who waited for it, are late by half as much and have a paler shade.
-_SHADES = ((None, "ok"), (0.12, "info"), (0.25, "warn"), (0.5, "bad"))
+# A tenth makes a suspect of a GPU; its neighbours, who waited for it, are late by half as much and have a paler shade.
+_SHADES = ((None, "ok"), (0.1, "info"), (0.25, "warn"), (0.5, "bad"))
 
 
 def _column(query: str, title: str) -> str:
@@ -278,8 +278,8 @@ _EACH_GPU = Row(
             "job:nccl_lateness:spread",
             title="Noise of lateness",
             query=remembered("@{<of_job>}"),
-            legend="the noisiest tenth of the GPUs",
-            read="A GPU is a suspect when it is four times as much later than it is used to, and 12 % at least.",
+            legend="the noisiest quarter of the GPUs",
+            read="A GPU is a suspect when it is four times as much later than it is used to, and 10 % at least.",
             bad="more than a few percent: ranks are late in turn, as in uneven work, and one late GPU is hard to tell",
             minimum=0.0,
             width=8,

@@ -129,7 +129,7 @@ and on (<job>) {IN_THIS_DUMP}
         unit=Unit.COUNT,
         labels=SUSPECT,
         sources="Effect and significance, as Greyhound (ATC'25), which keeps changes of 10 %: 8 % and five standard deviations; 12 % and six for "
-        "one path of many; a late GPU 12 % and four, in two dumps each. 5 % is below the smallest published dip, which costs 6 %.",
+        "one path of many; a late GPU 10 % and four. 5 % is below the smallest published dip, which costs 6 %.",
         group=groups.VERDICT,
     ),
     Signal(
