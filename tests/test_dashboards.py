@@ -70,6 +70,7 @@ STATE_COLOURS = {
     "network": "network",
     "NVLink": "nvlink",
     "late": "warn",
+    "partial": "warn",
     "hung": "bad",
     "no data": "neutral",
     "recovering": "info",
@@ -517,7 +518,8 @@ RECORDED = re.compile(r"\b(?:job|gpu|node|peer):[a-z0-9_]+:[a-z]+")
 EVIDENCE = {
     *("job:nccl_verdict:depth", "job:nccl_verdict:since", "job:nccl_suspect:depth", "job:nccl_suspect:score"),
     *("peer:nccl_busbw_drop:ratio", "job:nccl_busbw_noise:ratio"),
-    *("gpu:nccl_lateness:ratio", "gpu:nccl_lateness_excess:ratio", "job:nccl_lateness:spread"),
+    *("gpu:nccl_lateness:ratio", "gpu:nccl_lateness:usual", "gpu:nccl_lateness_excess:ratio"),
+    "job:nccl_lateness:spread",
     *("job:training_throughput:current", "job:training_throughput:usual", "job:training_throughput_loss:ratio"),
     *("job:nccl_quiet:seconds", "job:nccl_pause:seconds", "job:nccl_dump_age:seconds"),
     *("job:nccl_gpus:count", "node:nccl_gpus:count"),

@@ -8,12 +8,14 @@ from collections.abc import Mapping
 import pytest
 from processes import tool
 
+from dashgen.config import site as config
 from dashgen.config.site import Site
 from dashgen.simulator.scenario import Scenario
 from dashgen.simulator.simulate import simulate
 from dashgen.validation.judge import Incident
 from dashgen.validation.trials import PACKS, Result, execute, rule_files, run
 from dashgen.worlds.draw import Trial, family
+from dashgen.worlds.worlds import world_trial
 
 pytestmark = pytest.mark.heavy
 
@@ -128,3 +130,19 @@ def test_a_fault_of_an_hour_is_one_page_until_it_ends(fault: Mapping[str, object
     [(_, start, end)] = pages
     assert start - told.start.timestamp() <= 300
     assert end >= told.end.timestamp()
+
+
+def test_a_slow_adapter_of_one_pipeline_stage_pages_although_nobody_can_be_named() -> None:
+    tool("promtool")
+    one = world_trial("wide", 263)
+    told = [each for each in one.recording.faults if each.kind == "nic"]
+    firing = [
+        (dict(each.labels)["suspect"], start, end)
+        for each in execute(one, rule_files(config.site(one.scenario.site, "wide-263")))
+        for start, end in each.firing
+        if (each.alert, dict(each.labels)["sensitivity"]) == ("NcclJobDegraded", "medium")
+    ]
+    assert {suspect for suspect, _, _ in firing} == {"unknown"}
+    for each in told:
+        late = each.start.timestamp() + 180
+        assert any(start <= late <= end for _, start, end in firing), each

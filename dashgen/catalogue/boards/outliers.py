@@ -7,7 +7,7 @@ from dashgen.catalogue.baselines import remembered
 from dashgen.catalogue.boards.gpus import BESIDE_LATENESS
 from dashgen.catalogue.boards.parts import FEW, GPU, JOB, NODE, PATH, answers, link, named, says, worst
 from dashgen.catalogue.boards.verdicts import VALUES, sentence
-from dashgen.catalogue.signals.lateness import late_from
+from dashgen.catalogue.signals.lateness import late_from, slower
 from dashgen.model import Dashboard, Query, Row, Sensitivity
 
 _OF_NODES = '<node_label>=~"$node", <of_job>'
@@ -111,11 +111,27 @@ _LATE_GPUS = answers(
     "that were later by a tenth and by four times their noise, and nearly as late as the latest.",
     healthy="no row",
     bad="one row: its peers wait for this GPU; all GPUs of a node: they wait for the node. Click it for its node",
-    width=8,
+    width=6,
     columns={"<node_label>": "Node", "<gpu_label>": "GPU", "Value #A": "At worst", "Value #B": "Now"},
     order="-At worst",
     links=_TO_FABRIC,
     no_value="no GPU was late",
+)
+
+_SLOWER = answers(
+    "gpu:nccl_lateness:ratio",
+    title="Slowness above the usual by GPU",
+    question="How much slower than it is used to is each GPU among its like, in three dumps in a row?",
+    query=f"{slower(_OF_GPUS)}\nand bottomk(8, min_over_time(@{_GPUS}[$__range] @ end()))",
+    legend="{{<node_label>}} {{<gpu_label>}}",
+    read="The eight slowest of the shown time. Who waits is slower.",
+    healthy="no line above four times the noise",
+    bad="lines that step up together while nobody is late: the suspect is unknown, and what these GPUs share, a node, a "
+    "GPU number, a pipeline stage, is where a path is slow or somebody late",
+    minimum=-0.1,
+    points=FEW,
+    width=6,
+    no_value="no GPU can be judged",
 )
 
 _WHO = Row(
@@ -146,7 +162,7 @@ _WHO = Row(
             # Who is early is of no interest, and neither is what is still being learned.
             minimum=-0.1,
             points=FEW,
-            width=8,
+            width=6,
             no_value="no GPU can be judged",
         ),
         answers(
@@ -158,9 +174,10 @@ _WHO = Row(
             read="The mean of the node's GPUs, for the eight latest nodes.",
             bad="one node that rises arrives late with all its GPUs; one that falls is early and innocent",
             points=FEW,
-            width=8,
+            width=6,
         ),
         _LATE_GPUS,
+        _SLOWER,
     ),
 )
 

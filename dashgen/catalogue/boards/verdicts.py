@@ -18,6 +18,7 @@ _STATES = (
     ('state="unknown"', "unknown", "neutral"),
     ('state="gone"', "gone", "neutral"),
     ('state="recovering"', "recovering", "info"),
+    ('state="degraded", suspect="unknown"', "partial", "warn"),
     ('state="degraded", suspect="network"', "network", "network"),
     ('state="degraded", suspect="nvlink"', "NVLink", "nvlink"),
     ('state="degraded", suspect="straggler"', "late", "warn"),
@@ -35,7 +36,7 @@ STATES: Mapping[int, tuple[str, str]] = MappingProxyType(
 VALUES: Mapping[str, int] = MappingProxyType({word: value for value, (word, _) in STATES.items()})
 
 # The words of verdicts that a fleet is told of, and the states behind them.
-TOLD = "network NVLink late hung recovering gone"
+TOLD = "partial network NVLink late hung recovering gone"
 TOLD_STATES = "degraded|stalled|recovering|gone"
 
 # The columns of a table that say what is wrong and where, and what their labels mean.
@@ -112,6 +113,7 @@ _SAID = (
     ("degraded/network/(.*)/(.+)/", "Network of $2 slow ($1) for", ""),
     ("degraded/nvlink/.*//.*", "<fabric> slow for", ""),
     ("degraded/nvlink/.*/(.+)/.*", "<fabric> of $1 slow for", ""),
+    ("degraded/unknown/.*", "Some GPUs slow for", ""),
     ("degraded/straggler/.*/(.*)/(.+)", "Late GPU $1 $2 for", ""),
     ("degraded/straggler/.*/(.*)/", "Late node $1 for", ""),
     ("stalled/.*", "Silent for", ""),
@@ -155,9 +157,10 @@ def _cost(chosen: str) -> str:
 
 def _beside(chosen: str) -> str:
     """Who waits, what is untouched, what the processes of a silent job do."""
-    late, network, hung = (
+    late, network, partial, hung = (
         verdict(chosen, suspect="straggler"),
         verdict(chosen, suspect="network"),
+        verdict(chosen, suspect="unknown"),
         verdict(chosen, state="stalled"),
     )
     sound = f"max by (<job>) ({of('job:nccl_suspect:depth', chosen, suspect='nvlink')}) < 0.05"
@@ -172,6 +175,8 @@ def _beside(chosen: str) -> str:
 )
 or on (<job>)
 label_replace(group by (<job>) ({sound} and on (<job>) {network}), "beside", "; <fabric> untouched", "", "")
+or on (<job>)
+label_replace(group by (<job>) ({partial}), "beside", "; nobody is late", "", "")
 or on (<job>)
 {spins}
 or on (<job>)

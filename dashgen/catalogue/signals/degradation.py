@@ -102,6 +102,9 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
                 "suspect network: find what the slow paths share: a rail, a switch, a placement group; follow NcclTransportDegraded.",
                 "suspect nvlink: follow NcclNvlinkDegraded; drain the node.",
                 "suspect straggler: follow NcclGpuLate or NcclNodeLate; drain the node that is late.",
+                "suspect unknown: some GPUs are slower than their like and nobody is late, so one communicator of several, as "
+                "of one pipeline stage, has a slow path or somebody late. Outlier board, slowness above the usual: what do these GPUs share? "
+                "Look at the network adapters and the clocks of these nodes.",
             ),
         ),
     ),

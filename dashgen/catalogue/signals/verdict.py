@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One verdict per job: from evidence to suspects, from suspects to what is wrong, since when, and where.
 
-A suspect is the network, NVLink, or a late GPU or node. Its depth is what it does, its score how many times over the
+A suspect is the network, NVLink, a late GPU or node, or somebody unknown who slows some GPUs. Its depth is what it does, its score how many times over the
 evidence convinces: effect and significance in one number, which lost throughput strengthens.
 The verdict is the best suspect whose score reaches 1 on the mean of two dumps, or 0.6 on that of ten, and whom no other
 explains; it stays while half of that is left.
@@ -12,7 +12,7 @@ from __future__ import annotations
 from dashgen.catalogue import groups
 from dashgen.catalogue.baselines import remembered
 from dashgen.catalogue.signals.freshness import IN_THIS_DUMP
-from dashgen.catalogue.signals.lateness import late_from
+from dashgen.catalogue.signals.lateness import late_from, slower
 from dashgen.catalogue.signals.stalls import HABIT
 from dashgen.model import Signal, Unit, indented
 
@@ -63,6 +63,9 @@ _WHOLE_NODE = """(
       > 0.5 * count by (<job>, <node>) (gpu:nccl_lateness:ratio)
     )"""
 
+# Some GPUs have become slower than their like. The second one counts: a communicator has two members at least.
+_SOME = f"min by (<job>) (topk by (<job>) (2, {slower()}))"
+
 
 def _named(transports: str) -> str:
     """Slow transports or paths as suspects."""
@@ -96,7 +99,10 @@ SIGNALS = (
         name="job:nccl_suspect:depth",
         question="What slows each job's communication, and by how much?",
         healthy="around zero: somebody is always the slowest",
-        expr=_named(f"{_ALL[0]}\n    or\n    {_ONE[0]}") + "\nor" + _late(),
+        expr=_named(f"{_ALL[0]}\n    or\n    {_ONE[0]}")
+        + "\nor"
+        + _late()
+        + f'\nor\nlabel_replace({_SOME}, "suspect", "unknown", "", "")',
         unit=Unit.RATIO,
         labels=SUSPECT,
         sources="More than half of the GPUs, at 0.7 of the latest: mates of one late GPU are held up across nodes only, so by half.",
@@ -108,7 +114,7 @@ SIGNALS = (
         healthy="below a half",
         # Any hiccup costs throughput, and says nothing about one path among equal ones. Around a pause files stop one after
         # the other, and the few that are left have nobody to be compared with: most GPUs of the last three dumps must
-        # report in this very one.
+        # report in this very one. That some GPUs are slower says little on its own: it counts while throughput is lost.
         expr=f"""
 (
   (
@@ -122,6 +128,12 @@ SIGNALS = (
   )
   or
   {indented(_named(f"{_ONE[0]} / {_ONE[1]}"))}
+  or
+  label_replace(
+    {_SOME} / {_LATE_NEED}
+    and on (<job>) job:training_throughput_loss:ratio > 0.05,
+    "suspect", "unknown", "", ""
+  )
 )
 unless on (<job>) job:nccl_familiar:ratio < 0.75
 and on (<job>) {IN_THIS_DUMP}
@@ -138,7 +150,7 @@ and on (<job>) {IN_THIS_DUMP}
         healthy='0, with state="healthy"',
         # One row a job. Who was blamed before is believed a little more, so that one incident is one page. A late GPU
         # explains a path whose members wait for it, also for a moment after it; slow links inside a node explain why the node is late. Mixed communicators
-        # hold several GPU numbers, so theirs is no rail and not told. Where no kernel spins, most silences are pauses, and
+        # hold several GPU numbers, so theirs is no rail and not told. Every other suspect explains why some GPUs are slower. Where no kernel spins, most silences are pauses, and
         # where nothing tells whether the processes live, jobs that were killed or restarted: a stall takes two minutes longer.
         expr="""
 label_replace(
@@ -185,6 +197,14 @@ label_replace(
         and on (<job>) (
           job:nccl_suspect:score{suspect="straggler"} >= 0.5
           unless on (<job>, <node>) job:nccl_suspect:score{suspect="nvlink"} >= 0.5
+        )
+      )
+      unless (
+        job:nccl_suspect:score{suspect="unknown"}
+        and on (<job>) (
+          job:nccl_suspect:score{suspect!="unknown"} >= 0.5
+          or
+          last_over_time(job:nccl_suspect:since{suspect!="unknown"}[<6 dumps>])
         )
       )
     ) >= 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -22,6 +23,11 @@ UNUSUAL = 2.0
 """Standard deviations, averaged over all paths that were hit: one of them alone strays as far in one dump of 40."""
 
 _MEMORY = 4 * 3600.0  # seconds; how far back what is usual is looked for
+_SPREADS = {
+    BEST: "peer:nccl_busbw:spread",
+    SLOWNESS: "peer:nccl_slowness:spread",
+    LATENESS: "job:nccl_lateness:spread",  # one for all of its GPUs
+}
 _LEAST = {BEST: 0.02, SLOWNESS: 0.02, LATENESS: 0.025}  # spreads that the rules assume at least
 
 Values = np.ndarray[tuple[int], np.dtype[np.float64]]
@@ -51,12 +57,14 @@ def readings(
     carried = {"transport": transport} if transport else {}
     age = 0.0
     if suspect == "straggler":
-        strays = _strays(history, LATENESS, start, end, {**of_job, **place})
+        strays = _strays(history, LATENESS, start, end, of_job, place)
+    elif suspect == "unknown":
+        strays = _strays(history, LATENESS, start, end, of_job, slower=True)
     else:
-        strays = _strays(history, SLOWNESS, start, end, {**of_job, **carried, **place})
+        strays = _strays(history, SLOWNESS, start, end, of_job, {**carried, **place})
     # Bandwidth is that of the best path, whichever that is. It falls only when the last GPU has dumped what it saw, and
     # dumps are up to one apart.
-    if suspect != "straggler" and not place:
+    if suspect not in ("straggler", "unknown") and not place:
         age = site.dump_interval / 2
         shapes = {_shape(one.labels) for one in history.series(SHAPE, start, end, {**of_job, **carried})}
         strays += [
@@ -79,15 +87,27 @@ def _last(history: History, name: str, before: float, labels: Mapping[str, str])
 # A server may have values that leave all bounds here; what is not finite then does not count.
 @np.errstate(over="ignore", invalid="ignore")
 def _strays(
-    history: History, name: str, start: float, end: float, labels: Mapping[str, str]
+    history: History,
+    name: str,
+    start: float,
+    end: float,
+    of_job: Mapping[str, str],
+    more: Mapping[str, str] = MappingProxyType({}),
+    slower: bool = False,
 ) -> list[tuple[Series, Values]]:
-    """How many standard deviations worse than usual each sample of the series of a name is; usual is known of them."""
-    level = name.rpartition(":")[0]
-    usual, spread = (_last(history, f"{level}:{what}", start, labels) for what in ("usual", "spread"))
+    """How many standard deviations worse than usual each sample of the series of a name is; usual is known of them.
+
+    Of lateness, worse is later, or with ``slower`` the contrary: who waits for somebody else.
+    """
+    usual = _last(history, f"{name.rpartition(':')[0]}:usual", start, {**of_job, **more})
+    spread = _last(history, _SPREADS[name], start, of_job)
+    of_all = max(spread.values(), default=0.0) if name == LATENESS else 0.0
     found = []
-    for one in history.series(name, start, end, labels):
-        wide = max(spread.get(one.labels, 0.0), _LEAST[name])
-        if name == BEST and one.labels in usual:
+    for one in history.series(name, start, end, {**of_job, **more}):
+        wide = max(spread.get(one.labels, of_all), _LEAST[name])
+        if slower:
+            found.append((one, np.asarray((usual.get(one.labels, np.nan) - one.values) / wide)))
+        elif name == BEST and one.labels in usual:
             found.append((one, np.asarray((1 - one.values / (usual[one.labels] or np.nan)) / wide)))
         elif name == LATENESS or one.labels in usual:
             found.append((one, np.asarray((one.values - max(usual.get(one.labels, 0.0), 0.0)) / wide)))

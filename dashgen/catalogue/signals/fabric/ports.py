@@ -71,7 +71,7 @@ and on (<target>, device, port) last_over_time(node:fabric_errors:rate{{counter=
 (
   <branches>
 )
-and on (<job>) job:nccl_verdict:depth{suspect="network"}""",
+and on (<job>) job:nccl_verdict:depth{suspect=~"network|unknown"}""",
         branches=(
             *((each.companion, _excess(each)) for each in COUNTERS_OF_PORTS),
             ("host_network", 'label_replace(node:tcp_retransmits:ratio / 0.1, "counter", "tcp_retransmits", "", "")'),
