@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Judge the packs on wide worlds, as ``dashgen/docs/judged.md`` and the README tell.
+
+Run: python tests/benchmarks/judged.py [--seeds 301-339/2 ...] [--jobs N]
+
+Makes a world of random jobs for each span of seeds and has ``dashgen score`` judge all of them. What it found replaces
+judged.json beside this file, which the tables of the documentation are derived from: ``python tests/readme.py``.
+The first span is the youngest world, which no rule was chosen on; the others were looked at.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+
+from worlds import seed_list, write
+
+JUDGED = Path(__file__).with_name("judged.json")
+SPANS = ("301-339/2", "261-299/2", "221-259/2", "181-219/2", "141-179/2", "101-139/2", "61-99/2", "1-59/2")
+
+
+def main() -> int:
+    """Judge every span of seeds, and keep what was found."""
+    parser = argparse.ArgumentParser(description="Judge the packs on wide worlds.")
+    parser.add_argument("--seeds", nargs="+", default=SPANS, help=f"spans of seeds (default: {' '.join(SPANS)})")
+    parser.add_argument("--jobs", type=int, default=2, help="processes that simulate (default: 2)")
+    given = parser.parse_args()
+
+    with tempfile.TemporaryDirectory() as name:
+        folder, found = Path(name), Path(name) / "found.json"
+        command = [sys.executable, "-m", "dashgen", "score", "--json", str(found)]
+        with ProcessPoolExecutor(given.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+            for span in given.seeds:
+                world = folder / span.partition("/")[0]
+                list(pool.map(partial(write, "wide", world), seed_list(span)))
+                command += ["--recordings", str(world)]
+        subprocess.run(command, check=True)
+        judged = json.loads(found.read_text(encoding="utf-8"))
+    # Seconds of this machine are no result.
+    for world in (*judged["worlds"].values(), judged["total"]):
+        del world["rule_seconds"]
+    text = json.dumps({"worlds": judged["worlds"], "total": judged["total"]}, indent=1)
+    JUDGED.write_text(f"{text}\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
