@@ -122,7 +122,8 @@ _SLOWER = answers(
     "gpu:nccl_lateness:ratio",
     title="Slowness above the usual by GPU",
     question="How much slower than it is used to is each GPU among its like, in three dumps in a row?",
-    query=f"{slower(_OF_GPUS)}\nand bottomk(8, min_over_time(@{_GPUS}[$__range] @ end()))",
+    # Boards are the same for every engine, whenever it shows a result.
+    query=f"{slower(_OF_GPUS, '<3 dumps>')}\nand bottomk(8, min_over_time(@{_GPUS}[$__range] @ end()))",
     legend="{{<node_label>}} {{<gpu_label>}}",
     read="The eight slowest of the shown time. Who waits is slower.",
     healthy="no line above four times the noise",

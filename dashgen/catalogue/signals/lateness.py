@@ -83,14 +83,14 @@ def late_from(spread: str) -> str:
     return f"clamp_min(4 * {spread}, 0.1)"
 
 
-def slower(chosen: str = "<known>") -> str:
+def slower(chosen: str = "<known>", over: str = "<3 dumps - 1s>") -> str:
     """How much slower than it is used to is each of the chosen GPUs among its peers, in three dumps in a row.
 
     Who waits for a late GPU is slower as well. Where nobody is late, one communicator among equal ones has a slow path
     or somebody late; Inspector does not tell which GPUs are its members, so who it is stays open.
     """
     lateness = f"gpu:nccl_lateness:ratio{{{chosen}}}"
-    return f"{remembered(f'gpu:nccl_lateness:usual{{{chosen}}}')} - max_over_time({lateness}[<3 dumps - 1s>])"
+    return f"{remembered(f'gpu:nccl_lateness:usual{{{chosen}}}')} - max_over_time({lateness}[{over}])"
 
 
 SIGNALS = (
