@@ -17,6 +17,7 @@ from dashgen.config.site import Site
 from dashgen.explain import keys, pages, shipping, usage
 from dashgen.model import Sensitivity
 from dashgen.validation.measures import CRITERIA, shown
+from dashgen.validation.score_report import FIGURES, Figure
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -58,27 +59,14 @@ def floor() -> str:
 
 # How well it works, as tests/benchmarks/judged.py found it: the youngest world, then those looked at before.
 
-_FIGURES = {
-    "recall": ("share", "recall"),
-    "core": ("share", "recall_core"),
-    "median": ("seconds", "detect_seconds_median"),
-    "p90": ("seconds", "detect_seconds_p90"),
-    "suspect": ("share", "suspect_right"),
-    "node": ("share", "node_right"),
-    "GPU": ("share", "gpu_right"),
-    "covered": ("share", "coverage"),
-    "pages per incident": ("number", "pages_per_incident"),
-    "false alarms in 100 h": ("number", "false_alarms_per_100_hours"),
-    "of them pages": ("number", "critical_false_alarms_per_100_hours"),
-}
 _OF_README = {
-    "faults found": "recall",
-    "those that matter": "core",
-    "median time": "median",
-    "right suspect": "suspect",
-    "right node": "node",
-    "false alarms in 100 h": "false alarms in 100 h",
-    "false pages": "of them pages",
+    "recall": "faults found",
+    "recall_core": "those that matter",
+    "detect_seconds_median": "median time",
+    "suspect_right": "right suspect",
+    "node_right": "right node",
+    "false_alarms_per_100_hours": "false alarms in 100 h",
+    "critical_false_alarms_per_100_hours": "false pages",
 }
 
 
@@ -93,33 +81,34 @@ def _what(world: dict[str, Any]) -> str:
     return f"{size}:\n\n"
 
 
-def _cells(pack: dict[str, float | None], names: Iterable[str]) -> list[str]:
-    return [shown(unit, pack[key]) for unit, key in (_FIGURES[name] for name in names)]
+def _cells(pack: dict[str, float | None], figures: Iterable[Figure] = FIGURES) -> list[str]:
+    return [shown(each.unit, pack[each.name]) for each in figures]
 
 
 def score() -> str:
     """The youngest world in short."""
     world = next(iter(judged()["worlds"].values()))
-    rows = ([name, *_cells(pack, _OF_README.values())] for name, pack in world["packs"].items())
-    return _what(world) + pages.table(["pack", *_OF_README], rows)
+    told = [each for each in FIGURES if each.name in _OF_README]
+    rows = ([name, *_cells(pack, told)] for name, pack in world["packs"].items())
+    return _what(world) + pages.table(["pack", *(_OF_README[each.name] for each in told)], rows)
 
 
 def youngest() -> str:
     """The youngest world."""
     seeds, world = next(iter(judged()["worlds"].items()))
-    rows = ([name, *_cells(pack, _FIGURES)] for name, pack in world["packs"].items())
-    return f"Seeds {seeds}, " + _what(world) + pages.table(["pack", *_FIGURES], rows)
+    rows = ([name, *_cells(pack)] for name, pack in world["packs"].items())
+    return f"Seeds {seeds}, " + _what(world) + pages.table(["pack", *(each.title for each in FIGURES)], rows)
 
 
 def older() -> str:
     """The worlds that were looked at, and all together."""
     worlds = dict(list(judged()["worlds"].items())[1:]) | {"all, also the youngest": judged()["total"]}
     rows = (
-        [seeds, str(world["faults"]), f"{world['healthy_hours']:.0f}", name, *_cells(pack, _FIGURES)]
+        [seeds, str(world["faults"]), f"{world['healthy_hours']:.0f}", name, *_cells(pack)]
         for seeds, world in worlds.items()
         for name, pack in world["packs"].items()
     )
-    return pages.table(["seeds", "faults", "healthy h", "pack", *_FIGURES], rows)
+    return pages.table(["seeds", "faults", "healthy h", "pack", *(each.title for each in FIGURES)], rows)
 
 
 BLOCKS = {

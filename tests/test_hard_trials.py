@@ -33,6 +33,16 @@ def incidents(seed: int, kind: str) -> Mapping[str, Incident]:
     return {each.pack: each for each in seen}
 
 
+def paged(one: Trial, site: Site) -> list[tuple[str, float, float]]:
+    """The suspect of each page of medium about a job, from when to when."""
+    return [
+        (dict(each.labels)["suspect"], start, end)
+        for each in execute(one, rule_files(site))
+        for start, end in each.firing
+        if (each.alert, dict(each.labels)["sensitivity"]) == ("NcclJobDegraded", "medium")
+    ]
+
+
 # What one verdict per job does not tell yet; strict, so that whoever mends one of them takes its mark away.
 def weak(reason: str) -> pytest.MarkDecorator:
     return pytest.mark.xfail(strict=True, reason=reason)
@@ -120,12 +130,7 @@ def test_a_fault_of_an_hour_is_one_page_until_it_ends(fault: Mapping[str, object
     )
     recording, series = simulate(scenario)
     [told] = (each for each in recording.faults if each.kind != "none")
-    pages = [
-        (dict(each.labels)["suspect"], start, end)
-        for each in execute(Trial(0, "long", scenario, recording, series), rule_files(Site()))
-        for start, end in each.firing
-        if (each.alert, dict(each.labels)["sensitivity"]) == ("NcclJobDegraded", "medium")
-    ]
+    pages = paged(Trial(0, "long", scenario, recording, series), Site())
     assert [suspect for suspect, _, _ in pages] == [told.suspect]
     [(_, start, end)] = pages
     assert start - told.start.timestamp() <= 300
@@ -136,12 +141,7 @@ def test_a_slow_adapter_of_one_pipeline_stage_pages_although_nobody_can_be_named
     tool("promtool")
     one = world_trial("wide", 263)
     told = [each for each in one.recording.faults if each.kind == "nic"]
-    firing = [
-        (dict(each.labels)["suspect"], start, end)
-        for each in execute(one, rule_files(config.site(one.scenario.site, "wide-263")))
-        for start, end in each.firing
-        if (each.alert, dict(each.labels)["sensitivity"]) == ("NcclJobDegraded", "medium")
-    ]
+    firing = paged(one, config.site(one.scenario.site, "wide-263"))
     assert {suspect for suspect, _, _ in firing} == {"unknown"}
     for each in told:
         late = each.start.timestamp() + 180

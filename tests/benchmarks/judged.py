@@ -12,15 +12,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
 from pathlib import Path
 
-from worlds import seed_list, write
+from worlds import seed_list, written
 
 JUDGED = Path(__file__).with_name("judged.json")
 SPANS = ("301-339/2", "261-299/2", "221-259/2", "181-219/2", "141-179/2", "101-139/2", "61-99/2", "1-59/2")
@@ -36,11 +33,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder, found = Path(name), Path(name) / "found.json"
         command = [sys.executable, "-m", "dashgen", "score", "--json", str(found)]
-        with ProcessPoolExecutor(given.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-            for span in given.seeds:
-                world = folder / span.partition("/")[0]
-                list(pool.map(partial(write, "wide", world), seed_list(span)))
-                command += ["--recordings", str(world)]
+        for span in given.seeds:
+            world = folder / span.partition("/")[0]
+            for _ in written("wide", world, seed_list(span), given.jobs):
+                pass
+            command += ["--recordings", str(world)]
         subprocess.run(command, check=True)
         judged = json.loads(found.read_text(encoding="utf-8"))
     # Seconds of this machine are no result.

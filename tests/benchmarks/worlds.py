@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import sys
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -38,6 +39,13 @@ def seed_list(text: str) -> list[int]:
     return list(range(int(first), int(last or first) + 1, int(step or 1)))
 
 
+def written(world: str, folder: Path, seeds: Iterable[int], jobs: int) -> Iterator[str]:
+    """Write the recordings of some seeds of a world below a folder; the name of each that is done."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        yield from pool.map(partial(write, world, folder), seeds)
+
+
 def main() -> int:
     """Write all seeds that were asked for."""
     parser = argparse.ArgumentParser(description="Write the recordings of a world of random jobs.")
@@ -47,10 +55,8 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
     given = parser.parse_args()
 
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(given.jobs, mp_context=context) as pool:
-        for name in pool.map(partial(write, given.world, given.output), given.seeds):
-            print(name, flush=True)
+    for name in written(given.world, given.output, given.seeds, given.jobs):
+        print(name, flush=True)
     return 0
 
 

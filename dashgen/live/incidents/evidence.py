@@ -62,14 +62,13 @@ def readings(
         strays = _strays(history, LATENESS, start, end, of_job, slower=True)
     else:
         strays = _strays(history, SLOWNESS, start, end, of_job, {**carried, **place})
-    # Bandwidth is that of the best path, whichever that is. It falls only when the last GPU has dumped what it saw, and
-    # dumps are up to one apart.
-    if suspect not in ("straggler", "unknown") and not place:
-        age = site.dump_interval / 2
-        shapes = {_shape(one.labels) for one in history.series(SHAPE, start, end, {**of_job, **carried})}
-        strays += [
-            (one, stray) for one, stray in _strays(history, BEST, start, end, of_job) if _shape(one.labels) in shapes
-        ]
+        # Bandwidth is that of the best path, whichever that is. It falls only when the last GPU has dumped what it saw,
+        # and dumps are up to one apart.
+        if not place:
+            age = site.dump_interval / 2
+            shapes = {_shape(one.labels) for one in history.series(SHAPE, start, end, {**of_job, **carried})}
+            best = _strays(history, BEST, start, end, of_job)
+            strays += [(one, stray) for one, stray in best if _shape(one.labels) in shapes]
     hit = _hit([(one.times, stray) for one, stray in strays])
     return [Reading(moment - age, stray > UNUSUAL) for moment, stray in hit]
 
