@@ -188,7 +188,7 @@ def _said(episodes: Collection[_Episode]) -> Iterator[tuple[str, str]]:
         "suspect": lambda one: one.labels.get("suspect") or ("straggler" if one.signal == "outlier" else None),
         "transport": lambda one: one.labels.get("transport"),
         "node": lambda one: one.place[0],
-        "gpu": lambda one: one.place[1] and f"{one.place[0]} {one.place[1]}",
+        "gpu": lambda one: one.place[1] and " ".join(filter(None, one.place)),
     }
     for what, read in wanted.items():
         found = next(filter(None, map(read, episodes)), None)
@@ -205,7 +205,9 @@ def _right(fault: Fault, said: Mapping[str, str]) -> Iterator[tuple[str, bool]]:
     if fault.node is not None:
         yield "node", said.get("node") == fault.node
         if fault.gpu is not None:
-            yield "gpu", said.get("gpu") == f"{fault.node} {fault.gpu}"
+            # Of a rail only the number is known; which node of it, another alert may say.
+            rail = said.get("node") == fault.node and said.get("gpu") == fault.gpu
+            yield "gpu", rail or said.get("gpu") == f"{fault.node} {fault.gpu}"
         elif "gpu" in said:  # any GPU of the node is right
             yield "gpu", said["gpu"].split(" ")[0] == fault.node
 
