@@ -141,6 +141,14 @@ def test_every_duration_follows_the_dump_interval() -> None:
             assert group.interval == durations.text(slowly if group.name in SLOW else every), group.name
 
 
+def test_a_page_about_the_verdict_is_looked_up_every_five_seconds_or_twice_a_dump() -> None:
+    for dump, often, seldom in (("30s", "5s", "15s"), ("10m", "5s", "1m"), ("4s", "2s", "2s")):
+        groups = build.alerts(config.site({"dump_interval": dump}, "test"), Sensitivity.MEDIUM)
+        interval = {rule.alert: group.interval for group in groups for rule in group.rules}  # type: ignore[union-attr]
+        assert (interval["NcclJobDegraded"], interval["NcclJobStalled"]) == (often, often)
+        assert interval["NcclFabricSuspect"] == seldom
+
+
 def test_an_alert_can_be_changed_and_disabled_by_configuration() -> None:
     changed = config.site(
         {

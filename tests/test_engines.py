@@ -36,8 +36,11 @@ RECORDINGS = Path(__file__).parent / "recordings"
 SCENARIOS = Path(simulate.__code__.co_filename).parent / "scenarios"
 FULL = os.environ.get("DASHGEN_FULL") == "1"
 ALL = sorted(path.parent.name for path in RECORDINGS.glob("*/recording.yaml")) if FULL else ["network-25-short"]
-# Not stalled-counters: vmalert does not find it (dashgen/docs/engines.md).
-LIVE = ("late-gpu-20", "nvlink-node", "slow-node", "flapping", "missed-scrapes", "network-8-short", "healthy-counters")
+LIVE = (
+    *("late-gpu-20", "nvlink-node", "slow-node", "flapping", "missed-scrapes"),
+    *("network-8-short", "healthy-counters", "stalled-counters"),
+)
+EDGE = "network-3"  # a loss of 3 % is at the edge of the noise: its verdict comes and goes
 MIMIR = 20  # rules of a group that Mimir and Grafana Cloud take by default (ruler_max_rules_per_rule_group)
 
 
@@ -85,16 +88,17 @@ def test_no_verdict_hangs_on_the_order_of_groups(name: str) -> None:
     assert not lag(expected, case.played(replace(case.moments, reverse=True)), 1, case.evaluations)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", [name for name in ALL if name != EDGE])
 def test_a_replica_that_scrapes_and_evaluates_at_other_moments_says_the_same(name: str) -> None:
     case, expected = case_of(name)
+    # What is scraped once a dump may be a dump older.
+    apart = 1 if 2 * case.moments.scrape_interval <= case.site.dump_interval else 2
 
-    assert not lag(expected, case.played(replace(case.moments, offsets=True)), 1, case.evaluations)
+    assert not lag(expected, case.played(replace(case.moments, offsets=True)), apart, case.evaluations)
 
 
-# In bursts one dump convinces to 99 %; with other samples learned it is 101 %, and a verdict of one evaluation. In ten
-# minutes too little is learned for any.
-@pytest.mark.parametrize("name", [name for name in ALL if name not in ("bursts", "ten-minute-jobs")])
+# In bursts one dump convinces to 99 %; with other samples learned it is 101 %, and a verdict of one evaluation.
+@pytest.mark.parametrize("name", [name for name in ALL if name not in ("bursts", EDGE)])
 def test_engines_that_store_results_after_the_evaluation_say_the_same_five_evaluations_later_at_most(name: str) -> None:
     case, expected = case_of(name)
     late = Case(name, late_results=True)
@@ -115,7 +119,7 @@ def test_prometheus_3_says_the_same(name: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.heavy
-@pytest.mark.skipif(not FULL, reason="DASHGEN_FULL=1 plays seven recordings live for seven minutes")
+@pytest.mark.skipif(not FULL, reason="DASHGEN_FULL=1 plays eight recordings live for seven minutes")
 def test_vmalert_on_victoriametrics_says_the_same_eight_evaluations_later_at_most(tmp_path: Path) -> None:
     samples, start, end = fleet(LIVE)
     site = Site(dump_interval=live.DUMP, late_results=True)

@@ -10,12 +10,16 @@ from dashgen import catalogue, durations, promql
 from dashgen.build.board_views import dashboards
 from dashgen.build.placeholders import evaluated_every, fill, number
 from dashgen.build.recording_rules import signal_expr
+from dashgen.catalogue.boards.verdicts import VERDICT
 from dashgen.config.alerts import AlertOverride
 from dashgen.config.site import Site
 from dashgen.model import Alert, AlertRule, Dashboard, RuleGroup, Sensitivity, Tier
 
 Thresholds = Callable[[Tier], Mapping[str, str]]
 """What stands for the thresholds of a tier in an expression, by placeholder name."""
+
+_LOOKED_UP_EVERY = 5.0
+"""Seconds between two looks at the verdict: they cost nothing, and a page loses little time between two groups."""
 
 
 def numbers(tier: Tier) -> dict[str, str]:
@@ -91,14 +95,21 @@ def alert_rule(
 def alerts(site: Site, sensitivity: Sensitivity, thresholds: Thresholds = numbers) -> tuple[RuleGroup, ...]:
     """The alert pack of one tier, one group a kind of signal."""
     groups: dict[str, list[AlertRule]] = {}
+    urgent: set[str] = set()
     links = alert_links(site)
     for alert in catalogue.ALERTS:
         rule = alert_rule(alert, sensitivity, site, links.get(alert.name, {}), thresholds)
         if rule is not None:
-            groups.setdefault(f"nccl-alerts-{alert.kind}", []).append(rule)
-    # Alerts look verdicts up, which costs nothing; twice a dump they lose less time between two groups.
-    interval = durations.text(evaluated_every(site) / 2)
-    return tuple(RuleGroup(name=name, interval=interval, rules=tuple(rules)) for name, rules in groups.items())
+            name = f"nccl-alerts-{alert.kind}"
+            groups.setdefault(name, []).append(rule)
+            if alert.signal == VERDICT:
+                urgent.add(name)
+    seldom = evaluated_every(site) / 2
+    often = min(_LOOKED_UP_EVERY, seldom)
+    return tuple(
+        RuleGroup(name=name, interval=durations.text(often if name in urgent else seldom), rules=tuple(rules))
+        for name, rules in groups.items()
+    )
 
 
 def symbolic(alert: Alert, site: Site) -> str:

@@ -78,6 +78,8 @@ def words(site: Site) -> Mapping[str, str]:
         "target": f"{labels.cluster}, {labels.instance}" if labels.cluster else labels.instance,
         "host": f"{labels.cluster}, {labels.node}" if labels.cluster else labels.node,
         "seen": _SEEN.format(span=durations.text(3 * site.dump_interval)),
+        # The last look at presence, which every fourth dump has one of.
+        "present": f"last_over_time(node:nccl_gpus:count[{durations.text(4 * dump + lag(site))}])",
         # The moment of the newest result that a rule can see.
         "now": f"(time() - {number(lag(site))})" if site.late_results else "time()",
         "pause": number(min(CHECKPOINT, 6 * dump) + 2 * dump),

@@ -12,7 +12,7 @@ def _on_nodes(operation: str, by_host: str) -> str:
     """A DCGM series of the job's nodes, by host called as Inspector calls the node, as one value of the job."""
     return f"""
 {operation} by (<job>) (
-  group by (<job>, <node>) (last_over_time(node:nccl_gpus:count[<4 dumps>]))
+  group by (<job>, <node>) (<present>)
   * on (<host>) group_left ()
   max by (<host>) (
     label_replace(
@@ -31,7 +31,7 @@ TENSOR_ACTIVE = _on_nodes(
 
 _RESTING = "max by (<in><dcgm_host>, <dcgm_gpu>) (<gpu_util>) < 10"
 ALONE = f"""
-group by (<job>, <node>) (last_over_time(node:nccl_gpus:count[<4 dumps>]))
+group by (<job>, <node>) (<present>)
 * on (<host>) group_left (<gpu_label>)
 label_replace(
   label_replace(

@@ -10,7 +10,7 @@ from dashgen.catalogue import groups
 from dashgen.model import Signal, Unit
 
 SEEN = """and on (<job>) (
-  last_over_time(node:nccl_gpus:count[<4 dumps>])
+  <present>
   or
   <seen>
 )"""
@@ -64,7 +64,7 @@ SIGNALS = (
         expr=f"""
 {IN_THIS_DUMP}
 or on (<job>)
-sum by (<job>) (last_over_time(node:nccl_gpus:count[<4 dumps>]))""",
+sum by (<job>) (<present>)""",
         unit=Unit.COUNT,
         labels=("<job>",),
         sources=SEEN_SOURCES,

@@ -61,7 +61,7 @@ QUIET = Signal(
             "dcgm",
             _evidence(
                 "idle",
-                f"{_QUIET}\nand on (<job>) job:dcgm_memory_used:max > 0.5 * max_over_time(job:dcgm_memory_used:max[1d])",
+                f"{_QUIET}\nand on (<job>) {indented(MEMORY.expr.strip())} > 0.5 * max_over_time(job:dcgm_memory_used:max[1d])",
             ),
         ),
         (

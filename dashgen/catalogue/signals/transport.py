@@ -123,6 +123,9 @@ avg by (<job>, transport, <node>, <gpu>) (
     group=groups.VERDICT,
 )
 
+BEYOND = f"min_over_time(peer:nccl_slowness:ratio[<2 dumps - 1s>]) - {remembered('peer:nccl_slowness:usual')}"
+"""What a path has lost beyond its like."""
+
 SIGNALS = (
     Signal(
         name="job:nccl_busbw_drop:ratio",
@@ -158,11 +161,11 @@ sum by (<job>, transport) ({_NOW} ^ 0 / {_NOISE} ^ 2 {_ON_PATH})""",
         name="peer:nccl_busbw_drop:ratio",
         question="How far is each path of the job below the bandwidth that it is used to?",
         healthy="around zero, or a little below",
-        # What its transport has lost, and what the path lost beyond its like.
+        # What its transport has lost, and what the path lost beyond that.
         expr=f"""
 job:nccl_busbw_drop:ratio
 + on (<job>, transport) group_right ()
-(min_over_time(peer:nccl_slowness:ratio[<2 dumps - 1s>]) - {remembered("peer:nccl_slowness:usual")})""",
+({BEYOND})""",
         unit=Unit.RATIO,
         labels=PATH,
         sources="Two dumps, as job:nccl_busbw_drop:ratio.",

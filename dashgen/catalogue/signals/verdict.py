@@ -3,8 +3,8 @@
 
 A suspect is the network, NVLink, a late GPU or node, or somebody unknown who slows some GPUs. Its depth is what it does, its score how many times over the
 evidence convinces: effect and significance in one number, which lost throughput strengthens.
-The verdict is the best suspect whose score reaches 1 on the mean of two dumps, or 0.6 on that of ten, and whom no other
-explains; it stays while half of that is left.
+A suspect is blamed from when its score reaches 1 on the mean of two dumps, or 0.6 on that of ten, until half of that is
+left. The verdict is one whom no other explains; of several, who has convinced more for longer.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dashgen.catalogue.baselines import remembered
 from dashgen.catalogue.signals.freshness import IN_THIS_DUMP
 from dashgen.catalogue.signals.lateness import late_from, slower
 from dashgen.catalogue.signals.stalls import HABIT
+from dashgen.catalogue.signals.transport import BEYOND
 from dashgen.model import Signal, Unit, indented
 
 SUSPECT = ("<job>", "suspect", "transport", "<node>", "<gpu>")
@@ -27,8 +28,9 @@ _ALL = (
 # A communicator is alone where it has as many ranks as the job has GPUs; the largest number of the last hour counts, because a
 # node that goes dark for a moment does not change what the job is.
 _ONE = (
-    """(
-    peer:nccl_busbw_drop:ratio - on (<job>, transport) group_left () job:nccl_busbw_drop:ratio
+    f"""(
+    {BEYOND}
+    and on (<job>, transport) job:nccl_busbw_drop:ratio
     and on (<job>, transport) (
       job:nccl_transport:info
       unless on (<job>, nranks)
@@ -62,6 +64,14 @@ _WHOLE_NODE = """(
       )
       > 0.5 * count by (<job>, <node>) (gpu:nccl_lateness:ratio)
     )"""
+
+# Two dumps on the mean, or a little less for long, and not gone already.
+_CONVINCING = """(
+  sum_over_time(job:nccl_suspect:score[<2 dumps - 1s>]) / 2 >= 1
+  or
+  sum_over_time(job:nccl_suspect:score[<10 dumps - 1s>]) / 6 >= 1
+)
+and job:nccl_suspect:score > 0.5"""
 
 # Some GPUs have become slower than their like. The second one counts: a communicator has two members at least.
 _SOME = f"min by (<job>) (topk by (<job>) (2, {slower()}))"
@@ -145,11 +155,33 @@ and on (<job>) {IN_THIS_DUMP}
         group=groups.VERDICT,
     ),
     Signal(
+        name="job:nccl_suspect:since",
+        question="Since when is each suspect blamed?",
+        healthy="absent",
+        # The one rule that reads itself. It ends when half of the evidence is gone; while nothing can be judged, as in
+        # a checkpoint, it waits, and it ends with the job.
+        expr=f"""
+last_over_time(job:nccl_suspect:since[<3 dumps>]) and job:nccl_suspect:score > 0.5
+or
+last_over_time(job:nccl_suspect:since[<3 dumps>])
+and on (<job>) (job:nccl_dump_age:seconds > 2.5 * <dump> or job:nccl_familiar:ratio < 0.75)
+or
+(
+  {indented(_CONVINCING, 2)}
+) ^ 0
+* time()""",
+        unit=Unit.TIMESTAMP,
+        labels=SUSPECT,
+        sources="Three dumps: a missed evaluation and a noisy dump do not end it.",
+        group=groups.VERDICT,
+    ),
+    Signal(
         name="job:nccl_verdict:depth",
         question="What is the state of each job, who is the suspect, and how deep is it?",
         healthy='0, with state="healthy"',
-        # One row a job. Who was blamed before is believed a little more, so that one incident is one page. A late GPU
-        # explains a path whose members wait for it, also for a moment after it; slow links inside a node explain why the node is late. Mixed communicators
+        # One row a job. Who has been blamed for longer is believed more, so that one incident is one page. Engines that
+        # store results after the evaluation know only later that somebody is blamed. A late GPU
+        # explains a path whose members wait for it, slow links inside a node why the node is late, both also for a moment after. Mixed communicators
         # hold several GPU numbers, so theirs is no rail and not told. Every other suspect explains why some GPUs are slower. Where no kernel spins, most silences are pauses, and
         # where nothing tells whether the processes live, jobs that were killed or restarted: a stall takes two minutes longer.
         expr="""
@@ -174,11 +206,11 @@ label_replace(
   label_replace((
     topk by (<job>) (1,
       (
-        1.5 * job:nccl_suspect:score and last_over_time(job:nccl_suspect:since[<3 dumps>])
+        job:nccl_suspect:score * (time() - job:nccl_suspect:since + <dump>)
         or
-        sum_over_time(job:nccl_suspect:score[<2 dumps - 1s>]) / 2 >= 1 and job:nccl_suspect:score
-        or
-        sum_over_time(job:nccl_suspect:score[<10 dumps - 1s>]) / 6 and job:nccl_suspect:score > 0.5
+        """
+        + indented(_CONVINCING, 8)
+        + """
       )
       unless (
         job:nccl_suspect:score{suspect="network", <gpu>!=""}
@@ -190,7 +222,11 @@ label_replace(
       )
       unless (
         job:nccl_suspect:score{suspect="straggler"}
-        and on (<job>, <node>) job:nccl_suspect:score{suspect="nvlink"} >= 0.5
+        and on (<job>, <node>) (
+          job:nccl_suspect:score{suspect="nvlink"} >= 0.5
+          or
+          last_over_time(job:nccl_suspect:since{suspect="nvlink"}[<6 dumps>])
+        )
       )
       unless (
         job:nccl_suspect:score{suspect="nvlink", <node>!=""}
@@ -207,7 +243,7 @@ label_replace(
           last_over_time(job:nccl_suspect:since{suspect!="unknown"}[<6 dumps>])
         )
       )
-    ) >= 1
+    )
   ) ^ 0 * job:nccl_suspect:depth, "<gpu_label>", "", "transport", "mixed"),
   "state", "degraded", "", ""
 )
@@ -227,25 +263,6 @@ label_replace(0 * job:nccl_gpus:count, "state", "unknown", "", "")""",
         labels=("<job>", "state", *SUSPECT[1:]),
         sources="Two dumps on the mean: of 33 false verdicts in random jobs 20 lasted one dump, and 82 of 122 true ones convince twice over in their first; the mean of ten strays less than half as far. Half of what opens a verdict keeps it open; 1.3 times the job's longest finished pause is no habit any more; PyTorch's heartbeat "
         "monitor aborts after 480 s, so a page after four or six minutes still helps.",
-        group=groups.VERDICT,
-    ),
-    Signal(
-        name="job:nccl_suspect:since",
-        question="Since when is each suspect blamed?",
-        healthy="absent",
-        # The one rule that reads itself. It ends when half of the evidence is gone; while nothing can be judged, as in
-        # a checkpoint, it waits, and it ends with the job.
-        expr="""
-last_over_time(job:nccl_suspect:since[<3 dumps>]) and job:nccl_suspect:score > 0.5
-or
-last_over_time(job:nccl_suspect:since[<3 dumps>])
-and on (<job>) (job:nccl_dump_age:seconds > 2.5 * <dump> or job:nccl_familiar:ratio < 0.75)
-or
-(job:nccl_suspect:score > 0.5 and on (<job>, suspect, transport, <node>) job:nccl_verdict:depth{state="degraded"}) ^ 0
-* time()""",
-        unit=Unit.TIMESTAMP,
-        labels=SUSPECT,
-        sources="Three dumps: a missed evaluation and a noisy dump do not end it.",
         group=groups.VERDICT,
     ),
     Signal(

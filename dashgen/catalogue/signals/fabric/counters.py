@@ -51,4 +51,4 @@ def rising(name: str, selector: str) -> str:
 
 
 # Labels that name the job and the node of a scrape target, to multiply series of node_exporter with.
-OF_JOB = "on (<target>) group_left (<job_label>, <node>) (topk by (<target>) (1, last_over_time(node:nccl_gpus:count[<4 dumps>])) ^ 0)"
+OF_JOB = "on (<target>) group_left (<job_label>, <node>) (topk by (<target>) (1, <present>) ^ 0)"
