@@ -127,6 +127,7 @@ def test_vmalert_on_victoriametrics_says_the_same_eight_evaluations_later_at_mos
     with live.victoria(tmp_path) as url, live.vmalert(tmp_path, rule_file(build.recording(site)), url):
         begin = (time.time() // live.DUMP + 6) * live.DUMP
         live.play([*live.marked(live.quickened(samples, start, begin, factor), live.DUMP / 2)], url)
+        live.evaluated(url, VERDICT, begin + (end - start) * factor - live.DUMP)
         said = timelines(live.stored(url, VERDICT), begin, live.DUMP)
 
     expected = {job: spans for name in LIVE for job, spans in case_of(name)[1].items()}

@@ -78,8 +78,9 @@ def words(site: Site) -> Mapping[str, str]:
         "target": f"{labels.cluster}, {labels.instance}" if labels.cluster else labels.instance,
         "host": f"{labels.cluster}, {labels.node}" if labels.cluster else labels.node,
         "seen": _SEEN.format(span=durations.text(3 * site.dump_interval)),
-        # The last look at presence, which every fourth dump has one of.
-        "present": f"last_over_time(node:nccl_gpus:count[{durations.text(4 * dump + lag(site))}])",
+        # The last look at presence, which every fourth dump has one of. Where results come an evaluation later, one
+        # more: a sample at the very beginning of a range need not count.
+        "present": f"last_over_time(node:nccl_gpus:count[{durations.text(4 * dump + 2 * lag(site))}])",
         # The moment of the newest result that a rule can see.
         "now": f"(time() - {number(lag(site))})" if site.late_results else "time()",
         "pause": number(min(CHECKPOINT, 6 * dump) + 2 * dump),

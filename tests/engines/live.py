@@ -164,6 +164,14 @@ def vmalert(folder: Path, rules: str, url: str, write: str = "") -> Iterator[str
         yield address
 
 
+def evaluated(url: str, name: str, until: float) -> None:
+    """Wait until results of a moment are stored; newer versions of vmalert evaluate the past of 30 seconds ago."""
+    deadline = time.monotonic() + 90
+    while max((one.times.max() for one in stored(url, name)), default=0.0) < until:
+        assert time.monotonic() < deadline, f"no {name} at {until}"
+        time.sleep(0.5)
+
+
 def stored(url: str, selector: str) -> list[Series]:
     """All samples that a VictoriaMetrics holds of some series."""
     query = urllib.parse.urlencode({"match[]": selector})

@@ -64,8 +64,8 @@ def joined(said: Timelines) -> Timelines:
 def lag(first: Timelines, second: Timelines, allowed: float, end: float) -> list[str]:
     """Where two engines say otherwise, or the same more than some evaluations apart.
 
-    What begins within so many evaluations of the end the other may not have come to. When, and in a short job whether,
-    a job is said to be healthy after nothing was known of it does not count: what it is used to is learned sooner or later.
+    What begins within so many evaluations of the end the other may not have come to. When a job is said to be healthy
+    after nothing was known of it does not count, nor whether a short one is: it is learned sooner or later.
     """
     wrong = []
     for job in sorted({*first, *second}):
