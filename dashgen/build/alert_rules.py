@@ -19,7 +19,7 @@ Thresholds = Callable[[Tier], Mapping[str, str]]
 """What stands for the thresholds of a tier in an expression, by placeholder name."""
 
 _LOOKED_UP_EVERY = 5.0
-"""Seconds between two looks at the verdict: they cost nothing, and a page loses little time between two groups."""
+"""Seconds between two looks at the verdict: they cost next to nothing, and a page loses little time between groups."""
 
 
 def numbers(tier: Tier) -> dict[str, str]:
