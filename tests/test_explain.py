@@ -246,7 +246,7 @@ def rows(text: str, name: str) -> list[tuple[float, str]]:
     ("recording", "evidence"),
     [
         ("late-gpu-40", "gpu:nccl_lateness_excess:ratio"),
-        ("nvlink-node", "peer:nccl_busbw_drop:ratio"),
+        ("nvlink-node", "peer:nccl_slowness:ratio"),
         ("network-25", "job:nccl_busbw_drop:ratio"),
     ],
 )
