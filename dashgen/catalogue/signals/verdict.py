@@ -4,7 +4,7 @@
 A suspect is the network, NVLink, a late GPU or node, or somebody unknown who slows some GPUs. Its depth is what it does, its score how many times over the
 evidence convinces: effect and significance in one number, which lost throughput strengthens.
 A suspect is blamed from when its score reaches 1 on the mean of two dumps, or 0.6 on that of ten, until half of that is
-left. The verdict is one whom no other explains; of several, who has convinced more for longer.
+left. The verdict is the first of those whom no other explains.
 """
 
 from __future__ import annotations
@@ -159,17 +159,18 @@ and on (<job>) {IN_THIS_DUMP}
         question="Since when is each suspect blamed?",
         healthy="absent",
         # The one rule that reads itself. It ends when half of the evidence is gone; while nothing can be judged, as in
-        # a checkpoint, it waits, and it ends with the job.
+        # a checkpoint, it waits, and it ends with the job. Of several in one dump, who convinces more was the earlier.
         expr=f"""
 last_over_time(job:nccl_suspect:since[<3 dumps>]) and job:nccl_suspect:score > 0.5
 or
 last_over_time(job:nccl_suspect:since[<3 dumps>])
 and on (<job>) (job:nccl_dump_age:seconds > 2.5 * <dump> or job:nccl_familiar:ratio < 0.75)
 or
-(
-  {indented(_CONVINCING, 2)}
-) ^ 0
-* time()""",
+time()
+- clamp_max(
+  {indented(_CONVINCING, 2)},
+  <dump>
+)""",
         unit=Unit.TIMESTAMP,
         labels=SUSPECT,
         sources="Three dumps: a missed evaluation and a noisy dump do not end it.",
@@ -179,7 +180,7 @@ or
         name="job:nccl_verdict:depth",
         question="What is the state of each job, who is the suspect, and how deep is it?",
         healthy='0, with state="healthy"',
-        # One row a job. Who has been blamed for longer is believed more, so that one incident is one page. Engines that
+        # One row a job. Who was blamed first stays, so that one incident is one page. Engines that
         # store results after the evaluation know only later that somebody is blamed. A late GPU
         # explains a path whose members wait for it, slow links inside a node why the node is late, both also for a moment after. Mixed communicators
         # hold several GPU numbers, so theirs is no rail and not told. Every other suspect explains why some GPUs are slower. Where no kernel spins, most silences are pauses, and
@@ -204,13 +205,16 @@ label_replace(max by (<job>) (job:nccl_quiet:seconds{evidence="gone"} >= <pause>
 or on (<job>)
 label_replace(
   label_replace((
-    topk by (<job>) (1,
+    bottomk by (<job>) (1,
       (
-        job:nccl_suspect:score * (time() - job:nccl_suspect:since + <dump>)
+        job:nccl_suspect:since and job:nccl_suspect:score
         or
-        """
-        + indented(_CONVINCING, 8)
+        (
+          """
+        + indented(_CONVINCING, 10)
         + """
+        ) ^ 0
+        * time()
       )
       unless (
         job:nccl_suspect:score{suspect="network", <gpu>!=""}
