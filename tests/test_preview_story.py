@@ -14,7 +14,7 @@ from processes import exact, tool
 
 import dashgen as package
 from dashgen import build
-from dashgen.catalogue.boards.verdicts import VERDICT
+from dashgen.catalogue.names import VERDICT
 from dashgen.config.site import Site
 from dashgen.engine.prometheus import Firing
 from dashgen.errors import UserError

@@ -10,7 +10,7 @@ from dashgen import catalogue, durations, promql
 from dashgen.build.board_views import dashboards
 from dashgen.build.placeholders import evaluated_every, fill, number
 from dashgen.build.recording_rules import signal_expr
-from dashgen.catalogue.boards.verdicts import VERDICT
+from dashgen.catalogue.names import VERDICT
 from dashgen.config.alerts import AlertOverride
 from dashgen.config.site import Site
 from dashgen.model import Alert, AlertRule, Dashboard, RuleGroup, Sensitivity, Tier
@@ -95,21 +95,18 @@ def alert_rule(
 def alerts(site: Site, sensitivity: Sensitivity, thresholds: Thresholds = numbers) -> tuple[RuleGroup, ...]:
     """The alert pack of one tier, one group a kind of signal."""
     groups: dict[str, list[AlertRule]] = {}
-    urgent: set[str] = set()
     links = alert_links(site)
     for alert in catalogue.ALERTS:
         rule = alert_rule(alert, sensitivity, site, links.get(alert.name, {}), thresholds)
         if rule is not None:
-            name = f"nccl-alerts-{alert.kind}"
-            groups.setdefault(name, []).append(rule)
-            if alert.signal == VERDICT:
-                urgent.add(name)
+            groups.setdefault(f"nccl-alerts-{alert.kind}", []).append(rule)
     seldom = evaluated_every(site) / 2
     often = min(_LOOKED_UP_EVERY, seldom)
-    return tuple(
-        RuleGroup(name=name, interval=durations.text(often if name in urgent else seldom), rules=tuple(rules))
-        for name, rules in groups.items()
-    )
+    found = []
+    for name, rules in groups.items():
+        looked_up = any(catalogue.ALERT_BY_NAME[rule.alert].signal == VERDICT for rule in rules)
+        found.append(RuleGroup(name=name, interval=durations.text(often if looked_up else seldom), rules=tuple(rules)))
+    return tuple(found)
 
 
 def symbolic(alert: Alert, site: Site) -> str:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dashgen.catalogue.boards.verdicts import VERDICT
+from dashgen.catalogue.names import VERDICT
 from dashgen.config.companions import PRESETS
 from dashgen.engine.prometheus import Firing
 from dashgen.preview.fields import Field

@@ -12,7 +12,6 @@ from dashgen.catalogue.boards.verdicts import (
     STATES,
     TOLD,
     TOLD_STATES,
-    VERDICT,
     WHAT,
     WORDS,
     lasts,
@@ -22,6 +21,7 @@ from dashgen.catalogue.boards.verdicts import (
     state,
     verdict,
 )
+from dashgen.catalogue.names import VERDICT
 from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit
 
 _HERE = "<in_cluster>"

@@ -20,7 +20,8 @@ from dashgen.catalogue.boards.parts import (
     throughput,
     worst,
 )
-from dashgen.catalogue.boards.verdicts import STATES, VERDICT, WHAT, WORDS, lasts, or_nobody, sentence, since, state
+from dashgen.catalogue.boards.verdicts import STATES, WHAT, WORDS, lasts, or_nobody, sentence, since, state
+from dashgen.catalogue.names import VERDICT
 from dashgen.catalogue.signals.transport import CLASSES
 from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from dashgen import catalogue
 from dashgen.catalogue.baselines import remembered
-from dashgen.catalogue.boards.verdicts import STATES, VERDICT, WORDS
+from dashgen.catalogue.boards.verdicts import STATES, WORDS
+from dashgen.catalogue.names import VERDICT
 from dashgen.model import Annotation, Panel, PanelType, Query, Sensitivity, Severity, Unit, Variable
 
 # The series that every job of the fleet has for as long as it reports: one a job, and one for each of its nodes.

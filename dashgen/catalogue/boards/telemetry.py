@@ -15,7 +15,7 @@ from dashgen.catalogue.boards.parts import (
     number,
     steps,
 )
-from dashgen.catalogue.boards.verdicts import VERDICT
+from dashgen.catalogue.names import VERDICT
 from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit
 
 _JOBS = f"{{{OF_JOBS}}}"

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from dashgen.catalogue.names import SINCE, VERDICT
 from dashgen.model import indented
 
 # The one verdict a job, which every statement about its state comes from.
-VERDICT = "job:nccl_verdict:depth"
 
 # What a state timeline draws: the matchers of a verdict, its word and its colour role. A row's place is its value: the
 # larger, the more it matters.
@@ -73,12 +73,12 @@ def of(series: str, chosen: str, **equal: str) -> str:
 
 def since(chosen: str) -> str:
     """When the present state of the chosen jobs began, in the milliseconds that a table wants."""
-    return f"1000 * job:nccl_verdict:since{{{chosen}}}"
+    return f"1000 * {SINCE}{{{chosen}}}"
 
 
 def lasts(chosen: str) -> str:
     """For how many seconds the present state of the chosen jobs has lasted."""
-    return f"time() - job:nccl_verdict:since{{{chosen}}}"
+    return f"time() - {SINCE}{{{chosen}}}"
 
 
 def state(chosen: str, only: str = "") -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dashgen.catalogue.names import VERDICT
 from dashgen.catalogue.runbooks import COMMUNICATION, LATE
 from dashgen.model import Alert, Runbook, Scope, Sensitivity, Severity, Tier
 
@@ -57,7 +58,7 @@ ALERTS = (
         kind="degradation",
         # A job that stands still is not slow: the stall is the page.
         explained_by={"NcclJobStalled": "job"},
-        signal="job:nccl_verdict:depth",
+        signal=VERDICT,
         expr=f"""
 job:nccl_verdict:depth{{state="degraded"}} ^ 0
 * on (<job>) group_left (evidence)
@@ -112,7 +113,7 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         name="NcclTransportDegraded",
         kind="degradation",
         explained_by=_BY_THE_PAGE,
-        signal="job:nccl_verdict:depth",
+        signal=VERDICT,
         expr='job:nccl_verdict:depth{state="degraded", suspect="network"} > <threshold>' + _UNSEEN,
         limit="the verdict blames the network, and NcclJobDegraded does not page for it",
         summary="Job {{ $labels.<job_label> }}: {{ $labels.transport }} bandwidth is degraded; "
@@ -145,7 +146,7 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         kind="outlier",
         # A node whose links are slow arrives late as well; the links are the cause.
         explained_by={**_BY_THE_PAGE, "NcclNvlinkDegraded": "node"},
-        signal="job:nccl_verdict:depth",
+        signal=VERDICT,
         expr='job:nccl_verdict:depth{state="degraded", suspect="straggler", <gpu>!=""} > <threshold>' + _UNSEEN,
         limit="the verdict blames one GPU, and NcclJobDegraded does not page for it",
         summary="Job {{ $labels.<job_label> }}: {{ $labels.<gpu_label> }} of {{ $labels.<node_label> }} arrives late.",
@@ -161,7 +162,7 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         name="NcclNodeLate",
         kind="outlier",
         explained_by={**_BY_THE_PAGE, "NcclNvlinkDegraded": "node"},
-        signal="job:nccl_verdict:depth",
+        signal=VERDICT,
         expr='job:nccl_verdict:depth{state="degraded", suspect="straggler", <gpu>=""} > <threshold>' + _UNSEEN,
         limit="the verdict blames one node, and NcclJobDegraded does not page for it",
         summary="Job {{ $labels.<job_label> }}: node {{ $labels.<node_label> }} arrives late.",
@@ -177,7 +178,7 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         name="NcclNvlinkDegraded",
         kind="degradation",
         explained_by=_BY_THE_PAGE,
-        signal="job:nccl_verdict:depth",
+        signal=VERDICT,
         expr='job:nccl_verdict:depth{state="degraded", suspect="nvlink"} > <threshold>' + _UNSEEN,
         limit="the verdict blames the links inside a domain, and NcclJobDegraded does not page for it",
         summary="Job {{ $labels.<job_label> }}: links inside {{ $labels.<node_label> }} are degraded.",

@@ -7,6 +7,7 @@ PyTorch's heartbeat monitor aborts after 480 s and its watchdog after 600 s: a p
 from __future__ import annotations
 
 from dashgen.catalogue import groups
+from dashgen.catalogue.names import VERDICT
 from dashgen.catalogue.runbooks import HANGS
 from dashgen.catalogue.signals.dcgm import ALONE, MEMORY, TENSOR_ACTIVE, UTILISATION
 from dashgen.catalogue.signals.degradation import SINCE
@@ -114,7 +115,7 @@ ALERTS = (
     Alert(
         name="NcclJobStalled",
         kind="stall",
-        signal="job:nccl_verdict:depth",
+        signal=VERDICT,
         expr='job:nccl_verdict:depth{state="stalled"} >= <threshold>',
         limit="the verdict says that the job stands still",
         summary="Job {{ $labels.<job_label> }} has stopped communicating.",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dashgen.catalogue import groups
 from dashgen.catalogue.baselines import remembered
+from dashgen.catalogue.names import SINCE, VERDICT
 from dashgen.catalogue.signals.freshness import IN_THIS_DUMP
 from dashgen.catalogue.signals.lateness import late_from, slower
 from dashgen.catalogue.signals.stalls import HABIT
@@ -177,7 +178,7 @@ time()
         group=groups.VERDICT,
     ),
     Signal(
-        name="job:nccl_verdict:depth",
+        name=VERDICT,
         question="What is the state of each job, who is the suspect, and how deep is it?",
         healthy='0, with state="healthy"',
         # One row a job. Who was blamed first stays, so that one incident is one page. Engines that
@@ -270,7 +271,7 @@ label_replace(0 * job:nccl_gpus:count, "state", "unknown", "", "")""",
         group=groups.VERDICT,
     ),
     Signal(
-        name="job:nccl_verdict:since",
+        name=SINCE,
         question="Since when is each job in its state?",
         healthy="absent",
         expr="""

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from dashgen import build, promql
+from dashgen.catalogue.names import VERDICT
 from dashgen.live.client.answers import Group
 from dashgen.live.doctor.levels import alerts, level, recording
 from dashgen.live.doctor.probe import Diagnosis, Probe
 from dashgen.live.doctor.telemetry import named
 from dashgen.model import RuleGroup
 
-VERDICT = "job:nccl_verdict:depth"
 BUSY = 0.5
 """Share of its interval that a group may take: beyond it one slow evaluation makes the next one late."""
 

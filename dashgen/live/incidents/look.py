@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dashgen.catalogue.names import VERDICT
 from dashgen.config.site import Site
 from dashgen.errors import UserError
 from dashgen.guard.text import counted
 from dashgen.live.client.api import Prometheus
 from dashgen.live.incidents.history import WARM_UP, Asked, Played, TooMuch, check_size, fetched, played
-from dashgen.live.incidents.windows import VERDICT, Incident, incidents
+from dashgen.live.incidents.windows import Incident, incidents
 from dashgen.recordings.format import read_samples, read_story, selector
 
 MOST_JOBS = 20

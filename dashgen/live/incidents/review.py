@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from dashgen import build
+from dashgen.catalogue.names import VERDICT
 from dashgen.config.site import Site
 from dashgen.engine import evaluated as replay
 from dashgen.errors import UserError
@@ -16,7 +17,7 @@ from dashgen.explain.values import Subject, why
 from dashgen.live.incidents import report as words
 from dashgen.live.incidents.history import Played
 from dashgen.live.incidents.look import Found
-from dashgen.live.incidents.windows import VERDICT, Incident
+from dashgen.live.incidents.windows import Incident
 from dashgen.preview import make, page, sections, story
 from dashgen.preview.sections import plain_table, text
 from dashgen.recordings.format import Fault

@@ -14,13 +14,13 @@ from itertools import accumulate, groupby, pairwise
 
 import numpy as np
 
+from dashgen.catalogue.names import SINCE, VERDICT
 from dashgen.catalogue.signals.fabric import SIGNALS as FABRIC
 from dashgen.config.site import Site
 from dashgen.live.incidents.evidence import Reading, readings
 from dashgen.live.incidents.history import History
 from dashgen.recordings.format import Series
 
-VERDICT, SINCE = "job:nccl_verdict:depth", "job:nccl_verdict:since"
 THROUGHPUT, USUAL = "job:training_throughput:current", "job:training_throughput:usual"
 GPUS = "job:nccl_gpus:count"
 
