@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
@@ -46,6 +47,14 @@ def rule_engine() -> str:
     if engine.engine() is None:
         tool("go")
     return engine.engine() or engine.build()
+
+
+def wait_until(met: Callable[[], bool], patience: float = PATIENCE, *, said: Callable[[], object] = str) -> None:
+    """Wait for a condition; after ``patience`` seconds the test fails, and tells what ``said`` says."""
+    deadline = time.monotonic() + patience
+    while not met():
+        assert time.monotonic() < deadline, said()
+        time.sleep(0.05)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import yaml
 from command import dashgen
-from processes import PATIENCE, serving, tool
+from processes import serving, tool, wait_until
 from servers import Asked, Reply, answering
 from targets import render
 
@@ -320,11 +320,8 @@ def server(folder: Path, series: list[Series], rules: Mapping[str, str], *, whol
     flags += ["--storage.tsdb.retention.time=100y", "--web.listen-address=127.0.0.1:PORT"]
     with serving(tool("prometheus"), *flags, ready="/-/ready", log=folder / "log") as url:
         # Alertmanagers are discovered some seconds after the start.
-        deadline = time.monotonic() + PATIENCE
-        told = "/api/v1/alertmanagers"
-        while whole and not Prometheus(Client(url)).ask(Alertmanagers, told).activeAlertmanagers:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        told, asked = "/api/v1/alertmanagers", Prometheus(Client(url))
+        wait_until(lambda: not whole or bool(asked.ask(Alertmanagers, told).activeAlertmanagers))
         yield url
 
 
@@ -364,10 +361,7 @@ def test_a_condition_is_found_and_its_lines_cure_it(case: Case, tmp_path: Path) 
     site = config.site(dict(case.site), "case")
     with server(tmp_path, case.change(sound(moment)), case.rules(), whole=False) as url:
         probe = Probe(Prometheus(Client(url)), site, moment)
-        deadline = time.monotonic() + PATIENCE
-        while not case.waits(probe):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        wait_until(lambda: case.waits(probe))
         found = examine(probe)
         said = named(found)
         assert any(case.said in each for each in said.get(case.condition, [])), said

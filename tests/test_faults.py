@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pytest
 from command import Done, dashgen, environment, tree
-from processes import tool
+from processes import tool, wait_until
 from test_record import SPAN, START, fleet, prometheus
 
 from dashgen.catalogue.metrics import upstream
@@ -468,17 +468,13 @@ def test_a_validation_that_is_stopped_takes_its_servers_and_its_scratch_with_it(
         text=True,
         start_new_session=True,
     )
-    deadline = time.monotonic() + PATIENCE
-    while not any(scratch.glob("*/test.yaml")):
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: process.poll() is not None or any(scratch.glob("*/test.yaml")), PATIENCE)
+    assert process.poll() is None
     # A terminal sends an interrupt to all of them, a service manager tells the first one only.
     os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
     out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, "Traceback" in out + err) == (128 + number, False), err
-    while any(scratch.iterdir()) or group(process.pid):
-        assert time.monotonic() < deadline, [*scratch.iterdir(), group(process.pid)]
-        time.sleep(0.02)
+    wait_until(lambda: not any(scratch.iterdir()) and not group(process.pid), PATIENCE)
 
 
 def group(leader: int) -> list[str]:

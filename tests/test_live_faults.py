@@ -235,10 +235,7 @@ EVENTS: dict[str, tuple[float, Callable[[Server], None], float]] = {
 @pytest.mark.parametrize("event", EVENTS)
 def test_a_real_prometheus_pages_once_and_recovers(server: Server, event: str) -> None:
     story, recorded = read_story(RECORDINGS / "network-13"), read_samples(RECORDINGS / "network-13")
-    deadline = time.monotonic() + processes.PATIENCE
-    while not server.ready():
-        assert server.process.poll() is None and time.monotonic() < deadline, (server.folder / "log").read_text()
-        time.sleep(0.05)
+    processes.wait_until(server.ready, said=(server.folder / "log").read_text)
     first = story.start.timestamp()
     begin = round(time.time()) + 1.0
     samples = quick(recorded, first, begin)

@@ -166,15 +166,12 @@ def vmalert(folder: Path, rules: str, url: str, write: str = "") -> Iterator[str
 
 def evaluated(url: str, name: str, until: float) -> None:
     """Wait until results of a moment are stored; newer versions of vmalert evaluate the past of 30 seconds ago."""
-    deadline = time.monotonic() + 90
-    while max((one.times.max() for one in stored(url, name)), default=0.0) < until:
-        assert time.monotonic() < deadline, f"no {name} at {until}"
-        time.sleep(0.5)
+    processes.wait_until(lambda: bool(stored(url, name, until)), 90, said=lambda: f"no {name} at {until}")
 
 
-def stored(url: str, selector: str) -> list[Series]:
-    """All samples that a VictoriaMetrics holds of some series."""
-    query = urllib.parse.urlencode({"match[]": selector})
+def stored(url: str, selector: str, begin: float = 0.0) -> list[Series]:
+    """All samples from a moment on that a VictoriaMetrics holds of some series."""
+    query = urllib.parse.urlencode({"match[]": selector, "start": begin})
     answer = processes.DIRECT.open(f"{url}/api/v1/export?{query}", timeout=300).read().decode()
     found = []
     for line in answer.splitlines():
