@@ -27,7 +27,7 @@ def learned(
     healthy, usual = f"{name}:healthy", f"{name}:usual"
     spread = f"job:{name.partition(':')[2]}:spread" if shared else f"{name}:spread"
     deviation = f"(quantile_over_time(0.84, {healthy}[2h]) - quantile_over_time(0.16, {healthy}[2h])) / 2"
-    enough = f"(count_over_time({healthy}[2h]) >= 10 and last_over_time({healthy}[<4 dumps>]))"
+    enough = f"(count_over_time({healthy}[2h]) >= 6 and last_over_time({healthy}[<4 dumps>]))"
     deviation += f"\n* (1 + 10 / {enough})"
     if floor:
         deviation = f"clamp_min(({deviation}) / {usual}, {floor})"
@@ -56,7 +56,7 @@ unless on (<job>) min_over_time(job:nccl_familiar:ratio[<6 dumps>]) < 0.75""",
             expr=f"quantile_over_time(0.5, {healthy}[2h]) and {enough}",
             unit=unit,
             labels=labels,
-            sources="Two hours hold a checkpoint of any habit; ten samples, five minutes, come before any verdict.",
+            sources="Two hours hold a checkpoint of any habit; six samples, three minutes, come before any verdict.",
             group=groups.USUAL,
         ),
         Signal(

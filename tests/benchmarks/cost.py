@@ -36,7 +36,7 @@ from dashgen.targets.rulefile import rule_file
 
 MB = 1024 * 1024
 GPUS = 256  # of a job
-LASTS = 18 * 60  # seconds: three minutes until anything is learned, ten samples until it counts, and a verdict
+LASTS = 18 * 60  # seconds: three minutes until anything is learned, six samples until it counts, and a verdict
 BLOCK = 2 * 3600  # seconds of a block of Prometheus; a file with more is read once for each
 RAW = "count(nccl_bus_bandwidth_gbs) + count(nccl_collective_exec_time_microseconds)"
 MOST = 3.0

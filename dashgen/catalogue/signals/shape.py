@@ -60,7 +60,7 @@ count by (<job>, collective, algo_proto) (
 )""",
         unit=Unit.COUNT,
         labels=("<job>", "collective", "algo_proto"),
-        sources="Ten samples as before any verdict; twenty evaluations, ten minutes, is how long a change is news.",
+        sources="Ten samples: five minutes; twenty evaluations, ten minutes, is how long a change is news.",
         group=groups.SHAPE,
     ),
 )
