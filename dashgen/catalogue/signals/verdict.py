@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """One verdict per job: from evidence to suspects, from suspects to what is wrong, since when, and where.
 
-A suspect is the network, NVLink, a late GPU or node, or somebody unknown who slows some GPUs. Its depth is what it does, its score how many times over the
-evidence convinces: effect and significance in one number, which lost throughput strengthens.
-A suspect is blamed from when its score reaches 1 on the mean of two dumps, or 0.6 on that of ten, until half of that is
-left. The verdict is the first of those whom no other explains.
+A suspect is the network, NVLink, a late GPU or node, or somebody unknown who slows some GPUs. Its depth is what it
+does, its score how many times over the evidence convinces: effect and significance in one number, which lost
+throughput strengthens. A suspect is blamed from when its score reaches 1 on the mean of two dumps, or 0.6 on that of
+ten, until half of that is left. The verdict is the first of those whom no other explains.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _ALL = (
     "clamp_min(5 * job:nccl_busbw_noise:ratio, 0.08)",
 )
 # One path is slow among equal ones. Many paths are looked at, so more is asked.
-# A communicator is alone where it has as many ranks as the job has GPUs; the largest number of the last hour counts, because a
-# node that goes dark for a moment does not change what the job is.
+# A communicator is alone where it has as many ranks as the job has GPUs; the largest number of the last hour counts,
+# because a node that goes dark for a moment does not change what the job is.
 _ONE = (
     f"""(
     {BEYOND}
@@ -125,7 +125,8 @@ SIGNALS = (
         healthy="below a half",
         # Any hiccup costs throughput, and says nothing about one path among equal ones. Around a pause files stop one after
         # the other, and the few that are left have nobody to be compared with: most GPUs of the last three dumps must
-        # report in this very one. That some GPUs are slower says little on its own: it counts while throughput is lost.
+        # report in this very one. That some GPUs are slower says little on its own: it counts while throughput is
+        # lost.
         expr=f"""
 (
   (
@@ -159,8 +160,8 @@ and on (<job>) {IN_THIS_DUMP}
         name="job:nccl_suspect:since",
         question="Since when is each suspect blamed?",
         healthy="absent",
-        # The one rule that reads itself. It ends when half of the evidence is gone; while nothing can be judged, as in
-        # a checkpoint, it waits, and it ends with the job. Of several in one dump, who convinces more was the earlier.
+        # The one rule that reads itself. It ends when half of the evidence is gone; while nothing can be judged, as in a
+        # checkpoint, it waits, and it ends with the job. Of several in one dump, who convinces more was the earlier.
         expr=f"""
 last_over_time(job:nccl_suspect:since[<3 dumps>]) and job:nccl_suspect:score > 0.5
 or
@@ -181,11 +182,12 @@ time()
         name=VERDICT,
         question="What is the state of each job, who is the suspect, and how deep is it?",
         healthy='0, with state="healthy"',
-        # One row a job. Who was blamed first stays, so that one incident is one page. Engines that
-        # store results after the evaluation know only later that somebody is blamed. A late GPU
-        # explains a path whose members wait for it, slow links inside a node why the node is late, both also for a moment after. Mixed communicators
-        # hold several GPU numbers, so theirs is no rail and not told. Every other suspect explains why some GPUs are slower. Where no kernel spins, most silences are pauses, and
-        # where nothing tells whether the processes live, jobs that were killed or restarted: a stall takes two minutes longer.
+        # One row a job. Who was blamed first stays, so that one incident is one page. Engines that store results after the
+        # evaluation know only later that somebody is blamed. A late GPU explains a path whose members wait for it,
+        # slow links inside a node why the node is late, both also for a moment after. Mixed communicators hold
+        # several GPU numbers, so theirs is no rail and not told. Every other suspect explains why some GPUs are
+        # slower. Where no kernel spins, most silences are pauses, and where nothing tells whether the processes live,
+        # jobs that were killed or restarted: a stall takes two minutes longer.
         expr="""
 label_replace(
   (
