@@ -55,6 +55,15 @@ def lag(site: Site) -> float:
     return evaluated_every(site) if site.late_results else 0.0
 
 
+def _looked(site: Site) -> float:
+    """Seconds within which there is a look at presence, which every fourth dump has one of.
+
+    vmalert rounds the moment of a result down to the interval of its group, so the last one may be two intervals old;
+    it comes an evaluation later, and a sample at the very beginning of a range need not count.
+    """
+    return (8 if site.late_results else 4) * site.dump_interval + 2 * lag(site)
+
+
 @once
 def words(site: Site) -> Mapping[str, str]:
     """What each placeholder stands for at this site."""
@@ -78,9 +87,7 @@ def words(site: Site) -> Mapping[str, str]:
         "target": f"{labels.cluster}, {labels.instance}" if labels.cluster else labels.instance,
         "host": f"{labels.cluster}, {labels.node}" if labels.cluster else labels.node,
         "seen": _SEEN.format(span=durations.text(3 * site.dump_interval)),
-        # The last look at presence, which every fourth dump has one of. Where results come an evaluation later, one
-        # more: a sample at the very beginning of a range need not count.
-        "present": f"last_over_time(node:nccl_gpus:count[{durations.text(4 * dump + 2 * lag(site))}])",
+        "present": f"last_over_time(node:nccl_gpus:count[{durations.text(_looked(site))}])",
         # The moment of the newest result that a rule can see.
         "now": f"(time() - {number(lag(site))})" if site.late_results else "time()",
         "pause": number(min(CHECKPOINT, 6 * dump) + 2 * dump),

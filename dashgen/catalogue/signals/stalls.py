@@ -164,9 +164,10 @@ unless on (<job>) job:nccl_verdict:depth{{state="stalled"}}""",
         "{{ $value | humanizeDuration }} (GPU evidence: {{ $labels.evidence }}). A checkpoint or an evaluation looks the same "
         "for up to three minutes; where the evidence is none, so does a job that was killed. Look first whether the processes live.",
         tiers={
-            Sensitivity.HIGH: Tier(threshold=1, dumps=0, severity=Severity.WARNING),
+            Sensitivity.HIGH: Tier(threshold=1, dumps=0, severity=Severity.INFO),
         },
-        sources="A checkpoint and two dumps, as NcclJobStalled where kernels spin; in random jobs half of such silences are pauses.",
+        sources="A checkpoint and two dumps: the silence that is a stall where kernels spin. Where they do not, most are pauses in "
+        "random jobs, so nobody is called; NcclJobStalled follows two minutes later.",
         dashboard="job",
         runbook=Runbook(
             meaning="The job has stopped reporting communication. Most often it writes a checkpoint or evaluates. Where neither "
