@@ -18,9 +18,11 @@ from engines.build import built
 from engines.fleet import fleet
 from engines.timelines import VERDICT, Timelines, joined, lag, timelines
 from processes import rule_engine
+from promql_parser import MatrixSelector
 
-from dashgen import build
+from dashgen import build, promql
 from dashgen.config.site import Site
+from dashgen.durations import seconds
 from dashgen.engine import scheduled as engine
 from dashgen.engine.prometheus import check_rules, evaluate
 from dashgen.engine.services import Service
@@ -238,3 +240,21 @@ def test_every_pack_is_within_what_mimir_takes_by_default(tier: Sensitivity) -> 
         for rule in group.rules
     )
     assert not [rule for rule, count in rules.items() if count > 1]
+
+
+@pytest.mark.parametrize("dump", [30, 60, 300])
+def test_where_results_come_late_presence_is_known_from_a_look_that_is_two_intervals_old(dump: int) -> None:
+    """vmalert rounds the moment of a result down to the interval of its group."""
+    site = Site(dump_interval=dump, late_results=True)
+    groups = build.recording(site)
+    (interval,) = (
+        seconds(group.interval) for group in groups for rule in group.recorded if rule.record == "node:nccl_gpus:count"
+    )
+    spans = [
+        node.range.total_seconds()
+        for group in groups
+        for rule in group.rules
+        for node in promql.nodes(promql.parse(rule.expr))
+        if isinstance(node, MatrixSelector) and node.vector_selector.name == "node:nccl_gpus:count"
+    ]
+    assert spans and min(spans) > 2 * interval + min(dump, 120)
