@@ -99,8 +99,9 @@ def test_a_replica_that_scrapes_and_evaluates_at_other_moments_says_the_same(nam
     assert not lag(expected, case.played(replace(case.moments, offsets=True)), apart, case.evaluations)
 
 
-# In bursts one dump convinces to 99 %; with other samples learned it is 101 %, and a verdict of one evaluation.
-@pytest.mark.parametrize("name", [name for name in ALL if name not in ("bursts", EDGE)])
+# In bursts one dump convinces to 99 %; with other samples learned it is 101 %, and a verdict of one evaluation. In
+# killed-restarted another job takes over nodes, on which the one that is gone is remembered for eight dumps, not four.
+@pytest.mark.parametrize("name", [name for name in ALL if name not in ("bursts", "killed-restarted", EDGE)])
 def test_engines_that_store_results_after_the_evaluation_say_the_same_five_evaluations_later_at_most(name: str) -> None:
     case, expected = case_of(name)
     late = Case(name, late_results=True)
