@@ -74,8 +74,30 @@ _CONVINCING = """(
 )
 and job:nccl_suspect:score > 0.5"""
 
+# Slow links explain who is late on their own node, and are not explained by that.
+_ON_GOOD_LINKS = 'unless on (<job>, <node>) job:nccl_suspect:score{suspect="nvlink"} >= 0.5'
+
 # Some GPUs have become slower than their like. The second one counts: a communicator has two members at least.
 _SOME = f"min by (<job>) (topk by (<job>) (2, {slower()}))"
+
+
+def _explained(effect: str, on: str, cause: str, but: str = "") -> str:
+    """Whoever is slow because another suspect is: a cause is blamed, or half convinces, three dumps later at most."""
+    blamed = f"""last_over_time(job:nccl_suspect:since{{{cause}}}[<6 dumps>])
+    or
+    (job:nccl_suspect:score{{{cause}}} >= 0.5) ^ 0 * time()"""
+    if but:
+        blamed = f"({blamed})\n    {but}"
+    return f"""unless (
+  job:nccl_suspect:since{{{effect}}}
+  or
+  job:nccl_suspect:score{{{effect}}} ^ 0 * time()
+) > on ({on}) group_left () (
+  min by ({on}) (
+    {blamed}
+  )
+  - 3 * <dump>
+)"""
 
 
 def _named(transports: str) -> str:
@@ -219,37 +241,19 @@ label_replace(
         ) ^ 0
         * time()
       )
-      unless (
-        job:nccl_suspect:score{suspect="network", <gpu>!=""}
-        and on (<job>) (
-          job:nccl_suspect:score{suspect="straggler"} >= 0.5
-          or
-          last_over_time(job:nccl_suspect:since{suspect="straggler"}[<6 dumps>])
+      """
+        + indented(
+            "\n".join(
+                (
+                    _explained('suspect="network", <gpu>!=""', "<job>", 'suspect="straggler"'),
+                    _explained('suspect="straggler"', "<job>, <node>", 'suspect="nvlink"'),
+                    _explained('suspect="nvlink", <node>!=""', "<job>", 'suspect="straggler"', _ON_GOOD_LINKS),
+                    _explained('suspect="unknown"', "<job>", 'suspect!="unknown"'),
+                )
+            ),
+            6,
         )
-      )
-      unless (
-        job:nccl_suspect:score{suspect="straggler"}
-        and on (<job>, <node>) (
-          job:nccl_suspect:score{suspect="nvlink"} >= 0.5
-          or
-          last_over_time(job:nccl_suspect:since{suspect="nvlink"}[<6 dumps>])
-        )
-      )
-      unless (
-        job:nccl_suspect:score{suspect="nvlink", <node>!=""}
-        and on (<job>) (
-          job:nccl_suspect:score{suspect="straggler"} >= 0.5
-          unless on (<job>, <node>) job:nccl_suspect:score{suspect="nvlink"} >= 0.5
-        )
-      )
-      unless (
-        job:nccl_suspect:score{suspect="unknown"}
-        and on (<job>) (
-          job:nccl_suspect:score{suspect!="unknown"} >= 0.5
-          or
-          last_over_time(job:nccl_suspect:since{suspect!="unknown"}[<6 dumps>])
-        )
-      )
+        + """
     )
   ) ^ 0 * job:nccl_suspect:depth, "<gpu_label>", "", "transport", "mixed"),
   "state", "degraded", "", ""
