@@ -74,30 +74,51 @@ _CONVINCING = """(
 )
 and job:nccl_suspect:score > 0.5"""
 
-# Slow links explain who is late on their own node, and are not explained by that.
-_ON_GOOD_LINKS = 'unless on (<job>, <node>) job:nccl_suspect:score{suspect="nvlink"} >= 0.5'
-
 # Some GPUs have become slower than their like. The second one counts: a communicator has two members at least.
 _SOME = f"min by (<job>) (topk by (<job>) (2, {slower()}))"
 
 
-def _explained(effect: str, on: str, cause: str, but: str = "") -> str:
-    """Whoever is slow because another suspect is: a cause is blamed, or half convinces, three dumps later at most."""
-    blamed = f"""last_over_time(job:nccl_suspect:since{{{cause}}}[<6 dumps>])
+def _slows(who: str) -> str:
+    """Since when a suspect is blamed, or now where it half convinces; also for a moment after."""
+    return f"""last_over_time(job:nccl_suspect:since{{{who}}}[<6 dumps>])
     or
-    (job:nccl_suspect:score{{{cause}}} >= 0.5) ^ 0 * time()"""
-    if but:
-        blamed = f"({blamed})\n    {but}"
+    (job:nccl_suspect:score{{{who}}} >= 0.5) ^ 0 * time()"""
+
+
+def _explained(effect: str, on: str, since: str) -> str:
+    """A suspect who is slow because of another: of one who is blamed since before, or three dumps later at most."""
     return f"""unless (
   job:nccl_suspect:since{{{effect}}}
   or
   job:nccl_suspect:score{{{effect}}} ^ 0 * time()
 ) > on ({on}) group_left () (
   min by ({on}) (
-    {blamed}
+    {since}
   )
   - 3 * <dump>
 )"""
+
+
+# A late GPU explains a path whose members wait for it, and its node while it is late itself. Slow links inside a node explain
+# why the node is late, and are not explained by that. Any other suspect explains why some GPUs are slower.
+_EXPLAINED = "\n".join(
+    (
+        _explained('suspect="network", <gpu>!=""', "<job>", _slows('suspect="straggler"')),
+        _explained(
+            'suspect="straggler", <gpu>=""',
+            "<job>, <node>",
+            'job:nccl_suspect:since{suspect="straggler", <gpu>!=""}',
+        ),
+        _explained('suspect="straggler"', "<job>, <node>", _slows('suspect="nvlink"')),
+        _explained(
+            'suspect="nvlink", <node>!=""',
+            "<job>",
+            "(" + _slows('suspect="straggler"') + ")\n"
+            '    unless on (<job>, <node>) job:nccl_suspect:score{suspect="nvlink"} >= 0.5',
+        ),
+        _explained('suspect="unknown"', "<job>", _slows('suspect!="unknown"')),
+    )
+)
 
 
 def _named(transports: str) -> str:
@@ -113,16 +134,15 @@ label_replace(
 
 
 def _late(need: str = "") -> str:
-    """The late GPU or node as a suspect."""
+    """The node of the latest GPU as a suspect, and the GPU as another where it is alone in being late."""
     return f"""
 label_replace(
-  {_LATEST}{need}
-  unless on (<job>, <node>) {_WHOLE_NODE}
-  or
   max by (<job>, <node>) (
     {_LATEST}{need}
   )
-  and on (<job>, <node>) {_WHOLE_NODE},
+  or
+  {_LATEST}{need}
+  unless on (<job>, <node>) {_WHOLE_NODE},
   "suspect", "straggler", "", ""
 )"""
 
@@ -205,10 +225,8 @@ time()
         question="What is the state of each job, who is the suspect, and how deep is it?",
         healthy='0, with state="healthy"',
         # One row a job. Who was blamed first stays, so that one incident is one page. Engines that store results after the
-        # evaluation know only later that somebody is blamed. A late GPU explains a path whose members wait for it,
-        # slow links inside a node why the node is late, both also for a moment after. Mixed communicators hold
-        # several GPU numbers, so theirs is no rail and not told. Every other suspect explains why some GPUs are
-        # slower. Where no kernel spins, most silences are pauses, and where nothing tells whether the processes live,
+        # evaluation know only later that somebody is blamed. Mixed communicators hold several GPU numbers, so theirs is no rail and
+        # not told. Where no kernel spins, most silences are pauses, and where nothing tells whether the processes live,
         # jobs that were killed or restarted: a stall takes two minutes longer.
         expr="""
 label_replace(
@@ -242,17 +260,7 @@ label_replace(
         * time()
       )
       """
-        + indented(
-            "\n".join(
-                (
-                    _explained('suspect="network", <gpu>!=""', "<job>", 'suspect="straggler"'),
-                    _explained('suspect="straggler"', "<job>, <node>", 'suspect="nvlink"'),
-                    _explained('suspect="nvlink", <node>!=""', "<job>", 'suspect="straggler"', _ON_GOOD_LINKS),
-                    _explained('suspect="unknown"', "<job>", 'suspect!="unknown"'),
-                )
-            ),
-            6,
-        )
+        + indented(_EXPLAINED, 6)
         + """
     )
   ) ^ 0 * job:nccl_suspect:depth, "<gpu_label>", "", "transport", "mixed"),
