@@ -61,7 +61,8 @@ def expected_rules(site: Site, target: str = "files") -> dict[str, Json]:
 def prometheus_groups(name: str, site: Site) -> dict[str, Json]:
     """The groups of a target that writes them in Prometheus' own words."""
     found = documents(render(name, site))
-    return by_name([group for each in found for group in each.get("spec", each)["groups"]], "partial_response_strategy")
+    own = ("partial_response_strategy", "params")
+    return by_name([group for each in found for group in each.get("spec", each)["groups"]], *own)
 
 
 def managed_groups(name: str, site: Site) -> dict[str, Json]:

@@ -73,6 +73,14 @@ def test_only_engines_that_store_results_after_the_evaluation_look_back_a_dump_f
     assert window["late"] in render("files", whole.model_copy(update={"late_results": True}))["rules/recording.yaml"]
 
 
+def test_victoriametrics_is_asked_for_the_very_moment_of_an_evaluation() -> None:
+    further = {"group": {"params": {"extra_label": ["team=a"]}}}
+    for name in ("vmalert", "vmrule"):
+        for each in documents(render(name, site("defaults", **{name: further}))):
+            for group in each.get("spec", each)["groups"]:
+                assert group["params"] == {"nocache": ["1"], "extra_label": ["team=a"]}
+
+
 def without_lookups(text: str) -> str:
     """An annotation without what Prometheus looks up while it writes it, which Grafana's templates cannot."""
     return re.sub(r"\{\{ range query .*?\{\{ end \}\}\{\{ end \}\}", "", text)
@@ -210,9 +218,18 @@ class PrometheusRule(Strict):
     spec: Groups
 
 
+class VmGroup(Group):
+    params: dict[str, list[str]] | None = None
+
+
+class VmGroups(Strict):
+    groups: list[VmGroup]
+
+
 class VMRule(PrometheusRule):
     apiVersion: Literal["operator.victoriametrics.com/v1beta1"]  # type: ignore[assignment]
     kind: Literal["VMRule"]  # type: ignore[assignment]
+    spec: VmGroups  # type: ignore[assignment]
 
 
 class ConfigMap(Strict):
@@ -574,7 +591,7 @@ def test_further_keys_of_groups_are_written_as_they_were_given() -> None:
         "prometheus": {"group": {"limit": 9, "query_offset": "1m30s", "labels": {"team": "a"}}},
         "thanos": {"group": {"limit": 9}},
         "mimir": {"group": {"source_tenants": ["a", "b"], "align_evaluation_time_on_interval": True}},
-        "vmalert": {"group": {"headers": ["X-Scope: 1"], "params": {"nocache": ["1"]}, "tenant": "1:2"}},
+        "vmalert": {"group": {"headers": ["X-Scope: 1"], "params": {"nocache": ["0"]}, "tenant": "1:2"}},
     }
     found = site("defaults", **given)
     made = build.bundle(found, [Sensitivity.LOW])

@@ -42,7 +42,7 @@ def learned(
 {judged}
 unless on (<job>) last_over_time(job:nccl_verdict:depth{{state!~"healthy|unknown"}}[<6 dumps>])
 unless on (<job>) max_over_time(job:nccl_dump_age:seconds[<6 dumps>]) > 4 * <dump>
-unless on (<job>) min_over_time(job:nccl_familiar:ratio[<6 dumps>]) < 0.75""",
+unless on (<job>) min_over_time(job:nccl_familiar:ratio[<6 dumps>]) <= 0.75""",
             unit=unit,
             labels=labels,
             sources="Four dumps, two minutes: the time that a verdict takes, and two more around it; four dumps of age "

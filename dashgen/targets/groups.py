@@ -66,3 +66,10 @@ class VmGroup(LabelledGroup):
     params: dict[str, tuple[str, ...]] | None = Field(None, description="arguments of the query's address")
     tenant: str | None = None
     type: Literal["prometheus", "graphite", "vlogs"] | None = None
+
+    def data(self) -> dict[str, Any]:
+        """What is set, and that VictoriaMetrics shall not answer of ``-search.latencyOffset`` ago.
+
+        An answer of any moment but the one that was asked for makes a window hold one result more or less.
+        """
+        return {**super().data(), "params": {"nocache": ["1"], **(self.params or {})}}

@@ -20,19 +20,23 @@ _KNOWN = 'label_replace(<job_info>, "<job_label>", "$1", "<slurm_id>", "(.+)")'
 _RUNNING = 'label_replace(<job_info>{<slurm_state>=~"<slurm_running>"}, "<job_label>", "$1", "<slurm_id>", "(.+)")'
 
 
-# While all others spin, one GPU rests: its process is dead or has not come to the collective.
-_DEAD = f"""
+# All kernels spin; where one GPU rests meanwhile, its process is dead or has not come to the collective.
+_SPINNING = f"""
 (
-  {indented(ALONE)}
-) ^ 0
-* on (<job>) group_left ()
-(
-  {_QUIET}
-  and on (<job>) {indented(UTILISATION)} > 90
-  and on (<job>) count by (<job>) (
+  (
     {indented(ALONE, 4)}
-  ) == 1
-)""".strip()
+  ) ^ 0
+  * on (<job>) group_left ()
+  (
+    {_QUIET}
+    and on (<job>) count by (<job>) (
+      {indented(ALONE, 6)}
+    ) == 1
+  )
+  or on (<job>)
+  {_QUIET}
+)
+and on (<job>) {indented(UTILISATION)} > 90""".strip()
 
 
 def _evidence(word: str, expr: str) -> str:
@@ -51,8 +55,7 @@ QUIET = Signal(
     branches=(
         ("slurm", _evidence("gone", f"{_QUIET}\nunless on (<job>) {_RUNNING}\nand on (<job>) {_KNOWN}\n< 6600")),
         ("dcgm", _evidence("working", f"{_QUIET}\nand on (<job>) {TENSOR_ACTIVE} > 0.05")),
-        ("dcgm", _evidence("spinning", _DEAD)),
-        ("dcgm", _evidence("spinning", f"{_QUIET}\nand on (<job>) {UTILISATION} > 90")),
+        ("dcgm", _evidence("spinning", _SPINNING)),
         ("slurm", _evidence("idle", f"{_QUIET} and on (<job>) {_RUNNING}")),
         (
             "throughput",

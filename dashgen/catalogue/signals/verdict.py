@@ -25,6 +25,10 @@ _ALL = (
     "job:nccl_busbw_drop:ratio",
     "clamp_min(5 * job:nccl_busbw_noise:ratio, 0.08)",
 )
+# How far a path strays, or most of its like do where it does not: that it was quiet for two hours is luck.
+_STRAYS = remembered("peer:nccl_slowness:spread")
+_MOST_STRAY = f"on (<job>, transport) group_left () quantile by (<job>, transport) (0.5, {_STRAYS})"
+_PATH_NOISE = f"({_STRAYS} > {_MOST_STRAY} or 0 * {_STRAYS} + {_MOST_STRAY})"
 # One path is slow among equal ones. Many paths are looked at, so more is asked.
 # A communicator is alone where it has as many ranks as the job has GPUs; the largest number of the last hour counts,
 # because a node that goes dark for a moment does not change what the job is.
@@ -38,7 +42,7 @@ _ONE = (
       count_values by (<job>) ("nranks", max_over_time(job:nccl_gpus:count[1h]))
     )
   )""",
-    f"clamp_min(6 * {remembered('peer:nccl_slowness:spread')}, 0.12)",
+    f"clamp_min(6 * {_PATH_NOISE}, 0.12)",
 )
 # One GPU is later than anybody on any other node: whoever is as late as another is only held up, or late in turn.
 _LATEST = """(
@@ -183,13 +187,10 @@ SIGNALS = (
   or
   {indented(_named(f"{_ONE[0]} / {_ONE[1]}"))}
   or
-  label_replace(
-    {_SOME} / {_LATE_NEED}
-    and on (<job>) job:training_throughput_loss:ratio > 0.05,
-    "suspect", "unknown", "", ""
-  )
+  job:nccl_suspect:depth{{suspect="unknown"}} / {_LATE_NEED}
+  and on (<job>) job:training_throughput_loss:ratio > 0.05
 )
-unless on (<job>) job:nccl_familiar:ratio < 0.75
+unless on (<job>) job:nccl_familiar:ratio <= 0.75
 and on (<job>) {IN_THIS_DUMP}
 > 0.5 * max_over_time(job:nccl_gpus:count[<3 dumps - 1s>])""",
         unit=Unit.COUNT,
@@ -208,7 +209,7 @@ and on (<job>) {IN_THIS_DUMP}
 last_over_time(job:nccl_suspect:since[<3 dumps>]) and job:nccl_suspect:score > 0.5
 or
 last_over_time(job:nccl_suspect:since[<3 dumps>])
-and on (<job>) (job:nccl_dump_age:seconds > 2.5 * <dump> or job:nccl_familiar:ratio < 0.75)
+and on (<job>) (job:nccl_dump_age:seconds > 2.5 * <dump> or job:nccl_familiar:ratio <= 0.75)
 or
 time()
 - clamp_max(

@@ -39,10 +39,9 @@ _HOW = """\
 vmalert refuses a file that has a field it does not know. Versions such as Debian's 1.79 do not know `keep_firing_for`,
 so the hysteresis is left out until `targets: {vmalert: {keep_firing_for: true}}`; `vmrule` has it.
 
-vmalert stores what it records after the evaluation, and VictoriaMetrics hides samples for `-search.latencyOffset`
-(30 s). Recording rules and alerts are therefore in groups of their own, and rules that read one another lag one
-evaluation for each step. Run VictoriaMetrics with `-search.latencyOffset=1s` and vmalert with
-`-remoteWrite.flushInterval=1s` to keep the delay small."""
+vmalert stores what it records after the evaluation. Recording rules and alerts are therefore in groups of their own,
+and rules that read one another lag one evaluation for each step. VictoriaMetrics answers questions about now of
+`-search.latencyOffset` (30 s) ago, unless they say `nocache=1`, as every group does."""
 
 TARGET = Target(
     name="vmalert",
