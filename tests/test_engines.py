@@ -19,6 +19,7 @@ from engines.fleet import fleet
 from engines.timelines import VERDICT, Timelines, joined, lag, timelines
 from processes import rule_engine
 from promql_parser import MatrixSelector
+from targets import render
 
 from dashgen import build, promql
 from dashgen.config.site import Site
@@ -31,9 +32,7 @@ from dashgen.recordings.format import Recording, Series, read_samples, read_stor
 from dashgen.simulator.scenario import Scenario
 from dashgen.simulator.simulate import simulate
 from dashgen.targets import TARGETS
-from dashgen.targets.packs import Pack
 from dashgen.targets.rulefile import rule_file
-from dashgen.targets.rulers import vmalert
 from dashgen.validation.results import sites
 
 RECORDINGS = Path(__file__).parent / "recordings"
@@ -123,19 +122,13 @@ def test_prometheus_3_says_the_same(name: str, monkeypatch: pytest.MonkeyPatch) 
     assert not lag(first, case.tested(), 1, case.evaluations)
 
 
-def for_vmalert(site: Site) -> str:
-    """The recording rules as the target of vmalert has them."""
-    bundle = build.bundle(site)
-    return vmalert.document(Pack("nccl-recording", bundle.recording), bundle, site)
-
-
 @pytest.mark.heavy
 @pytest.mark.skipif(not FULL, reason="DASHGEN_FULL=1 plays eight recordings live for seven minutes")
 def test_vmalert_on_victoriametrics_says_the_same_five_evaluations_later_at_most(tmp_path: Path) -> None:
     samples, start, end = fleet(LIVE)
-    site = Site(dump_interval=live.DUMP, late_results=True)
+    rules = render("vmalert", Site(dump_interval=live.DUMP))["vmalert/nccl-recording.yaml"]
     factor = live.DUMP / 30.0
-    with live.victoria(tmp_path) as url, live.vmalert(tmp_path, for_vmalert(site), url):
+    with live.victoria(tmp_path) as url, live.vmalert(tmp_path, rules, url):
         begin = (time.time() // live.DUMP + 6) * live.DUMP
         live.play([*live.marked(live.quickened(samples, start, begin, factor), live.DUMP / 2)], url)
         live.evaluated(url, VERDICT, begin + (end - start) * factor - live.DUMP)

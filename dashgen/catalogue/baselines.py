@@ -14,6 +14,9 @@ from dashgen.model import Signal, Unit
 MEMORY = "12h"
 """How long what was learned is remembered without a healthy sample."""
 
+UNFAMILIAR = "<= 0.75"
+"""A part of its usual communication that says that a job does something else, as in an evaluation."""
+
 
 def learned(
     name: str, *, judged: str, what: str, unit: Unit, labels: tuple[str, ...], floor: float = 0.0, shared: bool = False
@@ -42,7 +45,7 @@ def learned(
 {judged}
 unless on (<job>) last_over_time(job:nccl_verdict:depth{{state!~"healthy|unknown"}}[<6 dumps>])
 unless on (<job>) max_over_time(job:nccl_dump_age:seconds[<6 dumps>]) > 4 * <dump>
-unless on (<job>) min_over_time(job:nccl_familiar:ratio[<6 dumps>]) <= 0.75""",
+unless on (<job>) min_over_time(job:nccl_familiar:ratio[<6 dumps>]) {UNFAMILIAR}""",
             unit=unit,
             labels=labels,
             sources="Four dumps, two minutes: the time that a verdict takes, and two more around it; four dumps of age "

@@ -10,7 +10,7 @@ ten, until half of that is left. The verdict is the first of those whom no other
 from __future__ import annotations
 
 from dashgen.catalogue import groups
-from dashgen.catalogue.baselines import remembered
+from dashgen.catalogue.baselines import UNFAMILIAR, remembered
 from dashgen.catalogue.names import SINCE, VERDICT
 from dashgen.catalogue.signals.freshness import IN_THIS_DUMP
 from dashgen.catalogue.signals.lateness import late_from, slower
@@ -190,7 +190,7 @@ SIGNALS = (
   job:nccl_suspect:depth{{suspect="unknown"}} / {_LATE_NEED}
   and on (<job>) job:training_throughput_loss:ratio > 0.05
 )
-unless on (<job>) job:nccl_familiar:ratio <= 0.75
+unless on (<job>) job:nccl_familiar:ratio {UNFAMILIAR}
 and on (<job>) {IN_THIS_DUMP}
 > 0.5 * max_over_time(job:nccl_gpus:count[<3 dumps - 1s>])""",
         unit=Unit.COUNT,
@@ -209,7 +209,7 @@ and on (<job>) {IN_THIS_DUMP}
 last_over_time(job:nccl_suspect:since[<3 dumps>]) and job:nccl_suspect:score > 0.5
 or
 last_over_time(job:nccl_suspect:since[<3 dumps>])
-and on (<job>) (job:nccl_dump_age:seconds > 2.5 * <dump> or job:nccl_familiar:ratio <= 0.75)
+and on (<job>) (job:nccl_dump_age:seconds > 2.5 * <dump> or job:nccl_familiar:ratio {UNFAMILIAR})
 or
 time()
 - clamp_max(
