@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is told of a verdict: a page where it costs throughput, else a ticket that names the suspect."""
+"""Who is told of a verdict: a ticket names the suspect, and a page follows where it lasts and costs throughput."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ SINCE = (
     "{{ .Value | humanizeTimestamp }}{{ end }}{{ end }}"
 )
 
-# Deep enough to page where nothing tells the throughput, and in three verdicts in a row.
-_BLIND = """\
-  job:nccl_verdict:depth{state="degraded"} > <depth_without_throughput>
-  and count_over_time(job:nccl_verdict:depth{state="degraded"}[<3 dumps - 1s>]) >= 3
-  unless on (<job>) job:training_throughput_loss:ratio"""
-# A loss that the page tells of is no ticket as well.
-_UNSEEN = f"""
-unless on (<job>) job:training_throughput_loss:ratio > <paged_loss>
-unless on (<job>) (
-{_BLIND}
+# Paths are judged over two dumps. A second verdict makes sure, or what the first one costs.
+_SURE = """
+and (
+  count_over_time(job:nccl_verdict:depth{state="degraded"}[<2 dumps - 1s>]) >= 2
+  or
+  job:nccl_verdict:depth and on (<job>) job:training_throughput_loss:ratio > <paged_loss>
 )"""
+_SURE_LIMIT = ", in two dumps in a row or while more than <paged_loss %> of the throughput is lost"
 
-_PAGES = {
-    Sensitivity.LOW: {"paged_loss": 0.10, "depth_without_throughput": 0.20},
-    Sensitivity.MEDIUM: {"paged_loss": 0.05, "depth_without_throughput": 0.15},
-    Sensitivity.HIGH: {"paged_loss": 0.04, "depth_without_throughput": 0.10},
-}
+_PAGED_LOSS = {Sensitivity.LOW: 0.10, Sensitivity.MEDIUM: 0.05, Sensitivity.HIGH: 0.04}
+_BLIND_DEPTH = {Sensitivity.LOW: 0.20, Sensitivity.MEDIUM: 0.15, Sensitivity.HIGH: 0.10}
 
 
-def _page(level: Sensitivity, dumps: int) -> Tier:
-    """A page from the tier's loss of throughput on."""
-    extra = _PAGES[level]
-    return Tier(threshold=extra["paged_loss"], dumps=dumps, severity=Severity.CRITICAL, keep_firing=10, extra=extra)
+def _page(level: Sensitivity) -> Tier:
+    """A page where three verdicts in a row cost throughput: a fault that is worth a night lasts that long, a hiccup does not."""
+    extra = {"depth_without_throughput": _BLIND_DEPTH[level]}
+    return Tier(threshold=_PAGED_LOSS[level], dumps=2, severity=Severity.CRITICAL, keep_firing=10, extra=extra)
 
 
-def _tickets(dumps: int) -> dict[Sensitivity, Tier]:
-    """A ticket for every verdict of that age, in the tiers that have tickets; the verdict has thresholds of its own."""
+def _tickets(*, sure: bool) -> dict[Sensitivity, Tier]:
+    """A ticket for every verdict, in the tiers that have tickets; the verdict has thresholds of its own."""
     return {
-        level: Tier(threshold=0.0, dumps=dumps, severity=Severity.WARNING, keep_firing=10, extra=_PAGES[level])
+        level: Tier(
+            threshold=0.0,
+            dumps=0,
+            severity=Severity.WARNING,
+            keep_firing=10,
+            extra={"paged_loss": _PAGED_LOSS[level]} if sure else {},
+        )
         for level in (Sensitivity.MEDIUM, Sensitivity.HIGH)
     }
 
 
-_TICKET_SOURCES = "The verdict has its own: effect and significance. Paths are judged over two dumps, and a ticket waits for a third; lateness over three, and twice."
+_TICKET_SOURCES = "The verdict has its own: effect and significance. Paths are judged over two dumps, and a ticket waits for a third where it costs nothing; lateness over three, and twice."
 
 # The page about the job speaks for the finer alerts that say why.
 _BY_THE_PAGE: Mapping[str, Scope] = {"NcclJobStalled": "job", "NcclJobDegraded": "job"}
@@ -65,7 +65,8 @@ job:nccl_verdict:depth{{state="degraded"}} ^ 0
 (job:training_throughput_loss:ratio > <threshold>)
 or on (<job>)
 label_replace(
-{_BLIND},
+  job:nccl_verdict:depth{{state="degraded"}} > <depth_without_throughput>
+  unless on (<job>) job:training_throughput_loss:ratio,
   "evidence", "none", "", ""
 )""",
         limit="more than <threshold %> of the throughput is lost; where nothing tells the throughput, the suspect's depth is above <depth_without_throughput %>",
@@ -81,11 +82,7 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
 {{ with $labels.<node_label> }}, node {{ . }}{{ end }}{{ with $labels.<gpu_label> }}, {{ . }}{{ end }}"""
         + f"{SINCE}."
         + """ Look first at the verdict on the job board, then at the evidence beside it.""",
-        tiers={
-            Sensitivity.LOW: _page(Sensitivity.LOW, 2),
-            Sensitivity.MEDIUM: _page(Sensitivity.MEDIUM, 0),
-            Sensitivity.HIGH: _page(Sensitivity.HIGH, 0),
-        },
+        tiers={level: _page(level) for level in Sensitivity},
         sources="NVIDIA's blog of 2026-05-07 calls -13 % (310 to 268 TFLOP/s/GPU) an incident, and its shorter dip cost "
         "6 to 8 % for four to eight dumps. Without throughput evidence: a 13 % loss takes at "
         "least 13.5 % off bus bandwidth when all communication is exposed and 24 % when half of it is.",
@@ -114,15 +111,15 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         kind="degradation",
         explained_by=_BY_THE_PAGE,
         signal=VERDICT,
-        expr='job:nccl_verdict:depth{state="degraded", suspect="network"} > <threshold>' + _UNSEEN,
-        limit="the verdict blames the network, and NcclJobDegraded does not page for it",
+        expr='job:nccl_verdict:depth{state="degraded", suspect="network"} > <threshold>' + _SURE,
+        limit="the verdict blames the network" + _SURE_LIMIT,
         summary="Job {{ $labels.<job_label> }}: {{ $labels.transport }} bandwidth is degraded; "
         "suspect: {{ $labels.suspect }}.",
         description="The best bus bandwidth over {{ $labels.transport }} communicators of job {{ $labels.<job_label> }} is "
         "{{ $value | humanizePercentage }} below what the job is used to"
         "{{ with $labels.<gpu_label> }}, on the rail of {{ . }} alone{{ end }}" + f"{SINCE}. "
         "Look first at the job board: which collectives fall, and does the other transport hold?",
-        tiers=_tickets(1),
+        tiers=_tickets(sure=True),
         sources=_TICKET_SOURCES,
         dashboard="job",
         runbook=Runbook(
@@ -147,13 +144,13 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         # A node whose links are slow arrives late as well; the links are the cause.
         explained_by={**_BY_THE_PAGE, "NcclNvlinkDegraded": "node"},
         signal=VERDICT,
-        expr='job:nccl_verdict:depth{state="degraded", suspect="straggler", <gpu>!=""} > <threshold>' + _UNSEEN,
-        limit="the verdict blames one GPU, and NcclJobDegraded does not page for it",
+        expr='job:nccl_verdict:depth{state="degraded", suspect="straggler", <gpu>!=""} > <threshold>',
+        limit="the verdict blames one GPU",
         summary="Job {{ $labels.<job_label> }}: {{ $labels.<gpu_label> }} of {{ $labels.<node_label> }} arrives late.",
         description="{{ $labels.<gpu_label> }} of {{ $labels.<node_label> }} is {{ $value | humanizePercentage }} later than it is "
         "used to: it arrives last and the other GPUs of job {{ $labels.<job_label> }} wait for it" + f"{SINCE}. "
         "Look first at the outlier board, then at clocks, XIDs and processes of that GPU.",
-        tiers=_tickets(0),
+        tiers=_tickets(sure=False),
         sources=_TICKET_SOURCES,
         dashboard="outliers",
         runbook=LATE,
@@ -163,13 +160,13 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         kind="outlier",
         explained_by={**_BY_THE_PAGE, "NcclNvlinkDegraded": "node"},
         signal=VERDICT,
-        expr='job:nccl_verdict:depth{state="degraded", suspect="straggler", <gpu>=""} > <threshold>' + _UNSEEN,
-        limit="the verdict blames one node, and NcclJobDegraded does not page for it",
+        expr='job:nccl_verdict:depth{state="degraded", suspect="straggler", <gpu>=""} > <threshold>',
+        limit="the verdict blames one node",
         summary="Job {{ $labels.<job_label> }}: node {{ $labels.<node_label> }} arrives late.",
         description="The GPUs of {{ $labels.<node_label> }} are {{ $value | humanizePercentage }} later than they are used to: "
         "the node arrives last and job {{ $labels.<job_label> }} waits for it" + f"{SINCE}. Look first at the "
         "outlier board, then at the host: CPU, storage, clocks, links inside the domain.",
-        tiers=_tickets(0),
+        tiers=_tickets(sure=False),
         sources=_TICKET_SOURCES,
         dashboard="outliers",
         runbook=LATE,
@@ -179,14 +176,14 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         kind="degradation",
         explained_by=_BY_THE_PAGE,
         signal=VERDICT,
-        expr='job:nccl_verdict:depth{state="degraded", suspect="nvlink"} > <threshold>' + _UNSEEN,
-        limit="the verdict blames the links inside a domain, and NcclJobDegraded does not page for it",
+        expr='job:nccl_verdict:depth{state="degraded", suspect="nvlink"} > <threshold>' + _SURE,
+        limit="the verdict blames the links inside a domain" + _SURE_LIMIT,
         summary="Job {{ $labels.<job_label> }}: links inside {{ $labels.<node_label> }} are degraded.",
         description="Collectives within the domain run {{ $value | humanizePercentage }} slower"
         "{{ with $labels.<node_label> }} on {{ . }}{{ end }}"
         " than job {{ $labels.<job_label> }} is used to" + f"{SINCE}. Look first at the outlier board, then at "
         "link error counters of that node.",
-        tiers=_tickets(1),
+        tiers=_tickets(sure=True),
         sources=_TICKET_SOURCES,
         dashboard="outliers",
         runbook=Runbook(
