@@ -74,7 +74,9 @@ def as_published(one: Incident) -> None:
     assert told == ("reported", 314.0, 289.0, 311.0)
     # A loss of 6 % of 32 GPUs for four minutes.
     assert one.gpu_hours == pytest.approx(0.12, abs=0.02)
-    assert [each.name for each in one.alerts] == ["NcclJobDegraded"]
+    assert [each.name for each in one.alerts] == ["NcclTransportDegraded", "NcclJobDegraded"]
+    ticket, page = (each.after for each in one.alerts)
+    assert ticket is not None and page == pytest.approx(ticket + 2 * DUMP, abs=6), "three dumps make a page"
 
 
 def test_victoriametrics_tells_the_same(attribution: Played, tmp_path: Path) -> None:

@@ -80,7 +80,10 @@ CASES: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
     "everything": (
         {"dump_interval": "60s", "alert_labels": {"team": "hpc"}},
         """{ selector: 'a="b"', jobLabel: 'j', nodeLabel: 'n', clusterLabel: 'c', sensitivity: 'high',
-             alerts+: { NcclJobQuiet+: { high+: { threshold: 0.75 } }, NcclTransportDegraded+: { high+: { paged_loss: 0.03 } } },
+             alerts+: {
+               NcclJobQuiet+: { high+: { threshold: 0.75 } },
+               NcclTransportDegraded+: { high+: { paged_loss: 0.03 } },
+             },
              uidPrefix: 'p-' }""",
         {
             "dump_interval": "60s",

@@ -59,13 +59,13 @@ ALERTS = (
         # A job that stands still is not slow: the stall is the page.
         explained_by={"NcclJobStalled": "job"},
         signal=VERDICT,
-        expr=f"""
-job:nccl_verdict:depth{{state="degraded"}} ^ 0
+        expr="""
+job:nccl_verdict:depth{state="degraded"} ^ 0
 * on (<job>) group_left (evidence)
 (job:training_throughput_loss:ratio > <threshold>)
 or on (<job>)
 label_replace(
-  job:nccl_verdict:depth{{state="degraded"}} > <depth_without_throughput>
+  job:nccl_verdict:depth{state="degraded"} > <depth_without_throughput>
   unless on (<job>) job:training_throughput_loss:ratio,
   "evidence", "none", "", ""
 )""",
