@@ -19,22 +19,33 @@ UNFAMILIAR = "<= 0.75"
 
 
 def learned(
-    name: str, *, judged: str, what: str, unit: Unit, labels: tuple[str, ...], floor: float = 0.0, shared: bool = False
+    name: str,
+    *,
+    judged: str,
+    what: str,
+    unit: Unit,
+    labels: tuple[str, ...],
+    floor: float = 0.0,
+    notable: float = 0.0,
 ) -> tuple[Signal, Signal, Signal]:
     """The three series that remember ``what``: its healthy samples, their median, and their spread.
 
     ``name`` is the level and the metric of the series, ``judged`` the PromQL of the value that verdicts are made from,
     four dumps ago: what is learned is what is judged. With a ``floor`` the spread is relative to the median, and no less.
-    ``shared`` gives a job one spread, that of its noisiest quarter.
+    With ``notable`` the job has one spread, that of its noisiest quarter, and a median that is nearer to zero than that
+    is zero and not remembered.
     """
     healthy, usual = f"{name}:healthy", f"{name}:usual"
-    spread = f"job:{name.partition(':')[2]}:spread" if shared else f"{name}:spread"
+    spread = f"job:{name.partition(':')[2]}:spread" if notable else f"{name}:spread"
     deviation = f"(quantile_over_time(0.84, {healthy}[2h]) - quantile_over_time(0.16, {healthy}[2h])) / 2"
     enough = f"(count_over_time({healthy}[2h]) >= 6 and last_over_time({healthy}[<4 dumps>]))"
     deviation += f"\n* (1 + 10 / {enough})"
+    median = f"quantile_over_time(0.5, {healthy}[2h]) and {enough}"
     if floor:
         deviation = f"clamp_min(({deviation}) / {usual}, {floor})"
-    if shared:
+    if notable:
+        # When a habit ends, the median is at zero before the mean is: zero is what is remembered last.
+        median += f"\nand abs(avg_over_time({healthy}[2h])) > {notable}"
         deviation = f"quantile by (<job>) (0.75,\n{deviation}\n)"
     return (
         Signal(
@@ -56,7 +67,7 @@ unless on (<job>) min_over_time(job:nccl_familiar:ratio[<6 dumps>]) {UNFAMILIAR}
             name=usual,
             question=f"What is {what}?",
             healthy="a slow line in the middle of the samples",
-            expr=f"quantile_over_time(0.5, {healthy}[2h]) and {enough}",
+            expr=median,
             unit=unit,
             labels=labels,
             sources="Two hours hold a checkpoint of any habit; six samples, three minutes, come before any verdict.",
@@ -69,7 +80,7 @@ unless on (<job>) min_over_time(job:nccl_familiar:ratio[<6 dumps>]) {UNFAMILIAR}
             # The fewer samples there are, the less they know. While nothing is learned, nothing is forgotten either.
             expr=deviation,
             unit=Unit.RATIO if floor else unit,
-            labels=("<job>",) if shared else labels,
+            labels=("<job>",) if notable else labels,
             sources="Between the 16th and the 84th percentile lie two standard deviations of normal noise, and no outlier counts; ten samples tell half of what many do.",
             group=groups.USUAL,
         ),

@@ -29,7 +29,7 @@ TENSOR_ACTIVE = _on_nodes(
     "avg", "avg by (<in><dcgm_host>) (max by (<in><dcgm_host>, <dcgm_uuid>) (<tensor_active>))"
 ).strip()
 
-_RESTING = "max by (<in><dcgm_host>, <dcgm_gpu>) (<gpu_util>) < 10"
+_RESTING = "max by (<in><dcgm_host>, <dcgm_gpu>) (<gpu_util> < 10)"
 ALONE = f"""
 group by (<job>, <node>) (<present>)
 * on (<host>) group_left (<gpu_label>)

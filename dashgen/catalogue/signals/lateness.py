@@ -16,6 +16,9 @@ GPU = ("<job>", "<node>", "<gpu>")
 
 _SHAPE = "<job>, <node>, <gpu>, n_nodes, nranks"
 
+# A hundredth is nobody's habit and nobody's fault: most GPUs stay below it, and are not recorded.
+_NOTABLE = 0.01
+
 TIME = Signal(
     name="gpu:nccl_exec:sum",
     question="How long does each GPU spend in collectives, one of each kind, by shape of communicator?",
@@ -74,8 +77,19 @@ LEARNED = learned(
     what="the lateness that a GPU is used to",
     unit=Unit.RATIO,
     labels=GPU,
-    shared=True,
+    notable=_NOTABLE,
 )
+SPREAD = remembered("job:nccl_lateness:spread")
+"""How far the lateness of the job's GPUs strays; a job that has it has a past."""
+
+
+def _used_to(chosen: str = "<known>") -> str:
+    """The lateness that each GPU is used to, where its job has a past."""
+    return f"""(
+    {remembered(f"gpu:nccl_lateness:usual{{{chosen}}}")}
+    or
+    0 * gpu:nccl_lateness:ratio{{{chosen}}} and on (<job>) {SPREAD}
+  )"""
 
 
 def late_from(spread: str) -> str:
@@ -90,7 +104,7 @@ def slower(chosen: str = "<known>", over: str = "<3 dumps - 1s>") -> str:
     or somebody late; Inspector does not tell which GPUs are its members, so who it is stays open.
     """
     lateness = f"gpu:nccl_lateness:ratio{{{chosen}}}"
-    return f"{remembered(f'gpu:nccl_lateness:usual{{{chosen}}}')} - max_over_time({lateness}[{over}])"
+    return f"{_used_to(chosen)} - max_over_time({lateness}[{over}])"
 
 
 SIGNALS = (
@@ -103,10 +117,10 @@ SIGNALS = (
         expr=f"""
 (
   {indented(_lasting(), 2)}
-  - clamp_min({remembered("gpu:nccl_lateness:usual")}, 0)
+  - clamp_min({_used_to()}, 0)
   or
   min_over_time(gpu:nccl_lateness:ratio{{<known>}}[<6 dumps - 1s>]) - 0.2
-) > 0
+) > {_NOTABLE}
 and count_over_time(gpu:nccl_lateness:ratio[<3 dumps - 1s>]) >= 3
 and on (<job>) job:nccl_gpus:count >= 4
 {NEW}""",

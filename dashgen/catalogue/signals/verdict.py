@@ -13,7 +13,7 @@ from dashgen.catalogue import groups
 from dashgen.catalogue.baselines import UNFAMILIAR, remembered
 from dashgen.catalogue.names import SINCE, VERDICT
 from dashgen.catalogue.signals.freshness import IN_THIS_DUMP
-from dashgen.catalogue.signals.lateness import late_from, slower
+from dashgen.catalogue.signals.lateness import SPREAD, late_from, slower
 from dashgen.catalogue.signals.stalls import HABIT
 from dashgen.catalogue.signals.transport import BEYOND
 from dashgen.model import Signal, Unit, indented
@@ -28,7 +28,7 @@ _ALL = (
 # How far a path strays, or most of its like do where it does not: that it was quiet for two hours is luck.
 _STRAYS = remembered("peer:nccl_slowness:spread")
 _MOST_STRAY = f"on (<job>, transport) group_left () quantile by (<job>, transport) (0.5, {_STRAYS})"
-_PATH_NOISE = f"({_STRAYS} > {_MOST_STRAY} or 0 * {_STRAYS} + {_MOST_STRAY})"
+_PATH_NOISE = f"(clamp_min({_STRAYS} - {_MOST_STRAY}, 0) + {_MOST_STRAY})"
 # One path is slow among equal ones. Many paths are looked at, so more is asked.
 # A communicator is alone where it has as many ranks as the job has GPUs; the largest number of the last hour counts,
 # because a node that goes dark for a moment does not change what the job is.
@@ -57,9 +57,7 @@ _LATEST = """(
       )
     )"""
 # Without a past, the noise of ordinary jobs.
-_LATE_NEED = "on (<job>) group_left () " + late_from(
-    f"({remembered('job:nccl_lateness:spread')} or on (<job>) 0 * job:nccl_gpus:count + 0.025)"
-)
+_LATE_NEED = "on (<job>) group_left () " + late_from(f"({SPREAD} or on (<job>) 0 * job:nccl_gpus:count + 0.025)")
 # More than half of the GPUs of a node are about as late: the node is.
 _WHOLE_NODE = """(
       count by (<job>, <node>) (
