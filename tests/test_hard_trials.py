@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
-from processes import tool
+import yaml
+from processes import rule_engine, tool
 
 from dashgen.config import site as config
 from dashgen.config.site import Site
+from dashgen.engine import scheduled as engine
+from dashgen.model import Sensitivity
 from dashgen.simulator.scenario import Scenario
 from dashgen.simulator.simulate import simulate
 from dashgen.validation.judge import Incident
@@ -18,6 +22,8 @@ from dashgen.worlds.draw import Trial, family
 from dashgen.worlds.worlds import world_trial
 
 pytestmark = pytest.mark.heavy
+
+SCENARIOS = Path(simulate.__code__.co_filename).parent / "scenarios"
 
 
 def judged(seed: int, kind: str) -> Result:
@@ -46,6 +52,26 @@ def paged(one: Trial, site: Site) -> list[tuple[str, float, float]]:
 # What one verdict per job does not tell yet; strict, so that whoever mends one of them takes its mark away.
 def weak(reason: str) -> pytest.MarkDecorator:
     return pytest.mark.xfail(strict=True, reason=reason)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "severities"), [(60, set()), (120, {"warning"}), (150, {"warning", "critical"})], ids=str
+)
+def test_a_slow_network_is_nothing_for_a_minute_a_ticket_for_two_and_a_page_beyond(
+    seconds: int, severities: set[str]
+) -> None:
+    told = yaml.safe_load((SCENARIOS / "network-25.yaml").read_text())
+    (fault,) = told.pop("events")
+    told |= {"name": "hiccup", "expect": {}, "lasts": "40m"}
+    told["events"] = [fault | {"start": "25m", "end": f"{25 * 60 + seconds}s"}]
+    story, samples = simulate(Scenario.model_validate(told))
+    moments = engine.Moments(story.start.timestamp(), story.end.timestamp(), story.scrape_interval, 30, True)
+    fired = engine.replay(rule_engine(), rule_files(Site()), samples, moments).alerts
+
+    for tier in Sensitivity:
+        ours = [dict(each.labels) for each in fired if each.firing and dict(each.labels)["sensitivity"] == tier]
+        heard = severities & {"critical"} if tier == Sensitivity.LOW else severities
+        assert {each["severity"] for each in ours} == heard, tier
 
 
 def test_a_burst_that_is_over_pages_nobody_while_its_loss_still_shows() -> None:
