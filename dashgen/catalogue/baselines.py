@@ -66,7 +66,8 @@ unless on (<job>) min_over_time(job:nccl_familiar:ratio[<6 dumps>]) {UNFAMILIAR}
         Signal(
             name=usual,
             question=f"What is {what}?",
-            healthy="a slow line in the middle of the samples",
+            healthy="a slow line in the middle of the samples"
+            + (f", absent within {notable:.0%} of zero" if notable else ""),
             expr=median,
             unit=unit,
             labels=labels,

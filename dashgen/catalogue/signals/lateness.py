@@ -111,7 +111,7 @@ SIGNALS = (
     Signal(
         name="gpu:nccl_lateness_excess:ratio",
         question="How much later than it is used to is each GPU, in two and in three dumps in a row?",
-        healthy="absent, or a few percent now and then",
+        healthy="absent, or a few percent now and then; what is within a hundredth is left out",
         # Who was early and comes in time is not late. Without a past, a fixed position may explain a fifth, and six
         # dumps are asked for.
         expr=f"""
