@@ -200,3 +200,32 @@ def test_the_throughput_that_counters_tell_does_not_hang_on_the_moments_of_the_s
         rule_engine(), files, counted(phase, every), moments, "job:training_throughput:current", START
     ).series
     assert told.values[told.times > START + 300] == pytest.approx(TRUTH, rel=0.04)
+
+
+# What a GPU is used to.
+
+
+@pytest.mark.parametrize("habit", [0.15, -0.3, 0.02])
+def test_a_habit_is_remembered_while_it_lasts_and_as_next_to_none_when_it_has_ended(habit: float) -> None:
+    times = START + np.arange(0, 6 * 3600, 30.0)
+    noise = 0.004 * np.sin(np.arange(times.size) * 2.4)
+    ended = START + 3 * 3600
+    samples = [
+        Series(
+            "gpu:nccl_lateness:healthy",
+            (("gpu", gpu), ("node", "n0"), ("slurm_job_id", "7")),
+            times,
+            np.where(times < until, habit, 0.0) + noise,
+        )
+        for gpu, until in {"never": START, "ended": ended, "always": times[-1] + 1}.items()
+    ]
+    (usual,) = (group for group in build.recording(config.Site()) if group.name == "nccl-usual")
+    files = {"rules": rule_file([usual])}
+    moments = engine.Moments(START, times[-1], 30, 30, False)
+    told = engine.replay(rule_engine(), files, samples, moments, "gpu:nccl_lateness:usual", START).series
+    found = {dict(each.labels)["gpu"]: each for each in told}
+
+    assert found.keys() == {"ended", "always"}, "most GPUs have no habit, and cost nothing"
+    assert found["always"].values == pytest.approx(habit, abs=0.005)
+    assert found["ended"].values[found["ended"].times < ended] == pytest.approx(habit, abs=0.005)
+    assert abs(found["ended"].values[-1]) < 0.02, "what counts for half a day is the last"
