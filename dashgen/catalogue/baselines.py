@@ -37,16 +37,7 @@ def learned(
     """
     healthy, usual = f"{name}:healthy", f"{name}:usual"
     spread = f"job:{name.partition(':')[2]}:spread" if notable else f"{name}:spread"
-    deviation = f"(quantile_over_time(0.84, {healthy}[2h]) - quantile_over_time(0.16, {healthy}[2h])) / 2"
-    enough = f"(count_over_time({healthy}[2h]) >= 6 and last_over_time({healthy}[<4 dumps>]))"
-    deviation += f"\n* (1 + 10 / {enough})"
-    median = f"quantile_over_time(0.5, {healthy}[2h]) and {enough}"
-    if floor:
-        deviation = f"clamp_min(({deviation}) / {usual}, {floor})"
-    if notable:
-        # When a habit ends, the median is at zero before the mean is: zero is what is remembered last.
-        median += f"\nand abs(avg_over_time({healthy}[2h])) > {notable}"
-        deviation = f"quantile by (<job>) (0.75,\n{deviation}\n)"
+    median, deviation = _middle_and_spread(healthy, usual, floor, notable)
     return (
         Signal(
             name=healthy,
@@ -78,7 +69,6 @@ unless on (<job>) min_over_time(job:nccl_familiar:ratio[<6 dumps>]) {UNFAMILIAR}
             name=spread,
             question=f"How far does the value stray from {what}?",
             healthy="small, and steady",
-            # The fewer samples there are, the less they know. While nothing is learned, nothing is forgotten either.
             expr=deviation,
             unit=Unit.RATIO if floor else unit,
             labels=("<job>",) if notable else labels,
@@ -86,6 +76,22 @@ unless on (<job>) min_over_time(job:nccl_familiar:ratio[<6 dumps>]) {UNFAMILIAR}
             group=groups.USUAL,
         ),
     )
+
+
+def _middle_and_spread(healthy: str, usual: str, floor: float, notable: float) -> tuple[str, str]:
+    """PromQL of what ``healthy`` samples are around, and how far they stray."""
+    # The fewer samples there are, the less they know. While nothing is learned, nothing is forgotten either.
+    enough = f"(count_over_time({healthy}[2h]) >= 6 and last_over_time({healthy}[<4 dumps>]))"
+    median = f"quantile_over_time(0.5, {healthy}[2h]) and {enough}"
+    deviation = f"(quantile_over_time(0.84, {healthy}[2h]) - quantile_over_time(0.16, {healthy}[2h])) / 2"
+    deviation += f"\n* (1 + 10 / {enough})"
+    if floor:
+        deviation = f"clamp_min(({deviation}) / {usual}, {floor})"
+    if notable:
+        # When a habit ends, the median is at zero before the mean is: zero is what is remembered last.
+        median += f"\nand abs(avg_over_time({healthy}[2h])) > {notable}"
+        deviation = f"quantile by (<job>) (0.75,\n{deviation}\n)"
+    return median, deviation
 
 
 def remembered(series: str) -> str:
