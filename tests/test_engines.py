@@ -29,14 +29,13 @@ from dashgen.engine.prometheus import check_rules, evaluate
 from dashgen.engine.services import Service
 from dashgen.model import AlertRule, Sensitivity
 from dashgen.recordings.format import Recording, Series, read_samples, read_story
-from dashgen.simulator.scenario import Scenario
+from dashgen.simulator.scenario import Scenario, scenario_path
 from dashgen.simulator.simulate import simulate
 from dashgen.targets import TARGETS
 from dashgen.targets.rulefile import rule_file
 from dashgen.validation.results import sites
 
 RECORDINGS = Path(__file__).parent / "recordings"
-SCENARIOS = Path(simulate.__code__.co_filename).parent / "scenarios"
 FULL = os.environ.get("DASHGEN_FULL") == "1"
 ALL = sorted(path.parent.name for path in RECORDINGS.glob("*/recording.yaml")) if FULL else ["network-25-short"]
 LIVE = (
@@ -207,7 +206,7 @@ def test_replicas_that_evaluate_at_other_moments_start_again_or_look_back_less_s
 def test_a_slow_network_is_found_within_four_dumps_and_a_scrape_at_any_dump_and_scrape_interval(
     dump: int, scrape: int
 ) -> None:
-    told = yaml.safe_load((SCENARIOS / "network-25.yaml").read_text())
+    told = yaml.safe_load(scenario_path("network-25").read_text())
     long, (fault,) = dump / 30, told.pop("events")
     begin = 22 * 60 * long
     told |= {

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 import yaml
@@ -14,7 +13,7 @@ from dashgen.config import site as config
 from dashgen.config.site import Site
 from dashgen.engine import scheduled as engine
 from dashgen.model import Sensitivity
-from dashgen.simulator.scenario import Scenario
+from dashgen.simulator.scenario import Scenario, scenario_path
 from dashgen.simulator.simulate import simulate
 from dashgen.validation.judge import Incident
 from dashgen.validation.trials import PACKS, Result, execute, rule_files, run
@@ -22,8 +21,6 @@ from dashgen.worlds.draw import Trial, family
 from dashgen.worlds.worlds import world_trial
 
 pytestmark = pytest.mark.heavy
-
-SCENARIOS = Path(simulate.__code__.co_filename).parent / "scenarios"
 
 
 def judged(seed: int, kind: str) -> Result:
@@ -60,7 +57,7 @@ def weak(reason: str) -> pytest.MarkDecorator:
 def test_a_slow_network_is_nothing_for_a_minute_a_ticket_for_two_and_a_page_beyond(
     seconds: int, severities: tuple[str, ...]
 ) -> None:
-    told = yaml.safe_load((SCENARIOS / "network-25.yaml").read_text())
+    told = yaml.safe_load(scenario_path("network-25").read_text())
     (fault,) = told.pop("events")
     told |= {"name": "hiccup", "expect": {}, "lasts": "40m"}
     told["events"] = [fault | {"start": "25m", "end": f"{25 * 60 + seconds}s"}]
