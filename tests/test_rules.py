@@ -202,6 +202,35 @@ def test_the_throughput_that_counters_tell_does_not_hang_on_the_moments_of_the_s
     assert told.values[told.times > START + 300] == pytest.approx(TRUTH, rel=0.04)
 
 
+# Who is there.
+
+
+def files_of(job: str, first_gpu: int, moves: bool, metrics: tuple[str, ...]) -> Iterator[Series]:
+    """Four GPUs of a node, whose files show these metrics and are written every dump, or never again."""
+    times = START + np.arange(0, 1200, 15.0)
+    for number in range(first_gpu, first_gpu + 4):
+        labels = {"instance": "n0:9100", "slurm_job_id": job, "node": "n0", "gpu": f"GPU{number}", "version": "v5.1"}
+        if metrics != ("collectives",):
+            labels |= {"n_nodes": "1", "nranks": "4", "comm_name": "tp", "collective": "AllReduce"}
+            labels |= {"message_size": "256-257MB", "algo_proto": "RING_SIMPLE"}
+        for name in metrics:
+            values = 1e4 + (times - START) // 30 * moves
+            yield Series(upstream(name), tuple(sorted(labels.items())), times, values)
+
+
+def test_a_job_is_there_with_or_without_a_first_gpu_and_files_left_behind_are_no_job() -> None:
+    samples = [
+        *files_of("whole", 0, True, ("busbw", "exec")),
+        *files_of("upper half", 4, True, ("busbw", "exec")),
+        *files_of("left behind", 0, False, ("busbw", "exec")),
+        *files_of("idle at its end", 0, False, ("collectives",)),
+    ]
+    files = {"rules": rule_file(build.recording(config.Site()))}
+    moments = engine.Moments(START, START + 1200 - 30, 15, 30, False)
+    told = engine.replay(rule_engine(), files, samples, moments, "node:nccl_gpus:count", START).series
+    assert {dict(each.labels)["slurm_job_id"]: set(each.values) for each in told} == {"whole": {4}, "upper half": {4}}
+
+
 # What a GPU is used to.
 
 

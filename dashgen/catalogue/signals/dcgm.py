@@ -30,6 +30,8 @@ TENSOR_ACTIVE = _on_nodes(
 ).strip()
 
 _RESTING = "max by (<in><dcgm_host>, <dcgm_gpu>) (<gpu_util> < 10)"
+LONELY = _on_nodes("count", f"count by (<in><dcgm_host>) ({_RESTING}) == 1").strip()
+"""How many nodes of the job have one GPU that rests alone."""
 ALONE = f"""
 group by (<job>, <node>) (<present>)
 * on (<host>) group_left (<gpu_label>)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dashgen.catalogue import groups
 from dashgen.catalogue.names import VERDICT
 from dashgen.catalogue.runbooks import HANGS
-from dashgen.catalogue.signals.dcgm import ALONE, MEMORY, TENSOR_ACTIVE, UTILISATION
+from dashgen.catalogue.signals.dcgm import ALONE, LONELY, MEMORY, TENSOR_ACTIVE, UTILISATION
 from dashgen.catalogue.signals.degradation import SINCE
 from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit, indented, labelled
 
@@ -29,9 +29,7 @@ _SPINNING = f"""
   * on (<job>) group_left ()
   (
     {_QUIET}
-    and on (<job>) count by (<job>) (
-      {indented(ALONE, 6)}
-    ) == 1
+    and on (<job>) {indented(LONELY, 4)} == 1
   )
   or on (<job>)
   {_QUIET}

@@ -27,7 +27,8 @@ max by (<target>) (avg_over_time(<textfile_error>[<6 dumps>]) > 0)""",
     (
         "exporter_metrics",
         "duplicate",
-        f"""{_OF_JOBS}
+        f"""{_PRESENT} ^ 0
+* on (<target>) group_left ()
 max by (<target>) (
   changes(<gathering_errors>{{cause="gathering"}}[<10 dumps>])
   / count_over_time(<gathering_errors>{{cause="gathering"}}[<10 dumps>])

@@ -65,7 +65,7 @@ _WHOLE_NODE = """(
         > on (<job>) group_left ()
         0.7 * max by (<job>) (gpu:nccl_lateness_excess:ratio)
       )
-      > 0.5 * count by (<job>, <node>) (gpu:nccl_lateness:ratio)
+      > 0.5 * max by (<job>, <node>) (<present>)
     )"""
 
 # Two dumps on the mean, or a little less for long, and not gone already.
