@@ -92,6 +92,13 @@ LARGE: Mapping[str, Prior] = {
     "onset": Choice({0.4: 1}),
     "fault lasts": Log(10 * MINUTE, 25 * MINUTE),
 }
+RACKS: Mapping[str, Prior] = {
+    "minutes": Uniform(50, 80),
+    "gpus": Choice({32: 2, 64: 2, 96: 1}),
+    "gpus per node": Choice({4: 1}),
+    "layout": Choice({"rack": 1}),
+    "neighbours": Choice({0: 1}),
+}
 
 WORLDS: Mapping[str, World] = MappingProxyType(
     {
@@ -116,6 +123,7 @@ WORLDS: Mapping[str, World] = MappingProxyType(
             },
             LONG,
         ),
+        "racks": World({"nvlink": 2, "slow-node": 2, "late-gpu": 2, "nic": 1, "network": 1, "healthy": 1}, RACKS),
         "large": World({"nic": 2, "late-gpu": 1, "slow-node": 1, "healthy": 1, "network": 1}, LARGE),
         "clusters": World(
             {"network": 3, "late-gpu": 3, "nic": 1, "nvlink": 1, "hang": 2, "healthy": 1, "exporter-gone": 1},

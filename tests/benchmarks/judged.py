@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judge the packs on wide worlds, as ``dashgen/docs/judged.md`` and the README tell.
+"""Judge the packs on worlds of random jobs, as ``dashgen/docs/judged.md`` and the README tell.
 
-Run: python tests/benchmarks/judged.py [--seeds 501-539/2 ...] [--jobs N]
+Run: python tests/benchmarks/judged.py [--seeds 541-579/2 racks:81-119/2 ...] [--jobs N]
 
-Makes a world of random jobs for each span of seeds and has ``dashgen score`` judge all of them. What it found replaces
-judged.json beside this file, which the tables of the documentation are derived from: ``python tests/readme.py``.
-The first span is the youngest world, which no rule was chosen on; the others were looked at.
+Makes a world of random jobs for each span of seeds, a wide one where none is named, and has ``dashgen score`` judge
+all of them. What it found replaces judged.json beside this file, which the tables of the documentation are derived
+from: ``python tests/readme.py``. The first span is the youngest wide world, which no rule was chosen on, as none was on
+that of racks; the others were looked at.
 """
 
 from __future__ import annotations
@@ -21,14 +22,24 @@ from worlds import seed_list, written
 
 JUDGED = Path(__file__).with_name("judged.json")
 SPANS = (
-    *("501-539/2", "461-499/2", "421-459/2", "381-419/2", "341-379/2", "301-339/2", "261-299/2"),
+    *(
+        "541-579/2",
+        "racks:81-119/2",
+        "501-539/2",
+        "461-499/2",
+        "421-459/2",
+        "381-419/2",
+        "341-379/2",
+        "301-339/2",
+        "261-299/2",
+    ),
     *("221-259/2", "181-219/2", "141-179/2", "101-139/2", "61-99/2", "1-59/2"),
 )
 
 
 def main() -> int:
     """Judge every span of seeds, and keep what was found."""
-    parser = argparse.ArgumentParser(description="Judge the packs on wide worlds.")
+    parser = argparse.ArgumentParser(description="Judge the packs on worlds of random jobs.")
     parser.add_argument("--seeds", nargs="+", default=SPANS, help=f"spans of seeds (default: {' '.join(SPANS)})")
     parser.add_argument("--jobs", type=int, default=2, help="processes that simulate (default: 2)")
     given = parser.parse_args()
@@ -37,10 +48,11 @@ def main() -> int:
         folder, found = Path(name), Path(name) / "found.json"
         command = [sys.executable, "-m", "dashgen", "score", "--json", str(found)]
         for span in given.seeds:
-            world = folder / span.partition("/")[0]
-            for _ in written("wide", world, seed_list(span), given.jobs):
+            world, _, seeds = span.rpartition(":")
+            target = folder / "-".join((*filter(None, [world]), seeds.partition("/")[0]))
+            for _ in written(world or "wide", target, seed_list(seeds), given.jobs):
                 pass
-            command += ["--recordings", str(world)]
+            command += ["--recordings", str(target)]
         subprocess.run(command, check=True)
         judged = json.loads(found.read_text(encoding="utf-8"))
     # Seconds of this machine are no result.

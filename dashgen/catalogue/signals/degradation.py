@@ -194,7 +194,11 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
                 "nvidia-smi nvlink -e and -s on the node: replay, recovery and CRC counters, lanes that are down.",
             ),
             tell_apart=COMMUNICATION,
-            act=("Drain the node, run nccl-tests and p2pBandwidthLatencyTest inside it, compare with a healthy node.",),
+            act=(
+                "A domain of several nodes, as in a rack of NVL72, is slow as a whole, and one of its nodes is named: compare the "
+                "counters of all before you drain one.",
+                "Drain the node, run nccl-tests and p2pBandwidthLatencyTest inside it, compare with a healthy node.",
+            ),
         ),
     ),
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dashgen.catalogue import groups
 from dashgen.catalogue.baselines import learned, remembered
 from dashgen.catalogue.signals.freshness import NEW, SEEN, SEEN_SOURCES
+from dashgen.catalogue.signals.transport import beyond
 from dashgen.model import Signal, Unit, indented
 
 GPU = ("<job>", "<node>", "<gpu>")
@@ -107,6 +108,23 @@ def slower(chosen: str = "<known>", over: str = "<3 dumps - 1s>") -> str:
     return f"{_used_to(chosen)} - max_over_time({lateness}[{over}])"
 
 
+# Communicators within one node have as many ranks as it has GPUs, or a half, a quarter or an eighth of them.
+_WITHIN_A_NODE = "\nor\n".join(
+    f'count_values by (<job>) ("nranks", max by (<job>, <node>) (<present>) / {part})' for part in (1, 2, 4, 8)
+)
+# A domain may span several nodes: those that wait in it arrive late at other domains together with the one they wait for.
+_WAITS = f"""max by (<job>, <node>) (
+  clamp_min({beyond('{transport="nvlink"}')}, 0)
+  and on (<job>) (
+    job:nccl_transport:info{{transport="nvlink"}}
+    unless on (<job>, nranks) (
+      {indented(_WITHIN_A_NODE, 6)}
+    )
+  )
+)
+or
+0 * max by (<job>, <node>) (<present>)"""
+
 SIGNALS = (
     Signal(
         name="gpu:nccl_lateness_excess:ratio",
@@ -116,10 +134,16 @@ SIGNALS = (
         # dumps are asked for.
         expr=f"""
 (
-  {indented(_lasting(), 2)}
-  - clamp_min({_used_to()}, 0)
-  or
-  min_over_time(gpu:nccl_lateness:ratio{{<known>}}[<6 dumps - 1s>]) - 0.2
+  (
+    {indented(_lasting(), 4)}
+    - clamp_min({_used_to()}, 0)
+    or
+    min_over_time(gpu:nccl_lateness:ratio{{<known>}}[<6 dumps - 1s>]) - 0.2
+  )
+  - on (<job>, <node>) group_left ()
+  (
+    {indented(_WAITS, 4)}
+  )
 ) > {_NOTABLE}
 and count_over_time(gpu:nccl_lateness:ratio[<3 dumps - 1s>]) >= 3
 and on (<job>) job:nccl_gpus:count >= 4
@@ -127,7 +151,8 @@ and on (<job>) job:nccl_gpus:count >= 4
         unit=Unit.RATIO,
         labels=GPU,
         sources="Three dumps, as Nebius and the rule of 0.67 on ByteDance's traces: who is late in turn is now and then late twice in a row. Two dumps count half, so one GPU that is twice as late as convinces waits for no third. Fixed positions "
-        "take 20 % (healthy Megatron runs: rank 0 was first in 12 of 13 communicators). Four GPUs are the fewest with a median.",
+        "take 20 % (healthy Megatron runs: rank 0 was first in 12 of 13 communicators). Four GPUs are the fewest with a median. NCCL counts an NVLink "
+        "domain as one node, and a rack of NVL72 is one domain of eighteen.",
         group=groups.VERDICT,
     ),
 )

@@ -123,8 +123,14 @@ avg by (<job>, transport, <node>, <gpu>) (
     group=groups.VERDICT,
 )
 
-BEYOND = f"min_over_time(peer:nccl_slowness:ratio[<2 dumps - 1s>]) - {remembered('peer:nccl_slowness:usual')}"
-"""What a path has lost beyond its like."""
+
+def beyond(chosen: str = "") -> str:
+    """What each of the chosen paths has lost beyond its like."""
+    now = f"min_over_time(peer:nccl_slowness:ratio{chosen}[<2 dumps - 1s>])"
+    return f"{now} - {remembered(f'peer:nccl_slowness:usual{chosen}')}"
+
+
+BEYOND = beyond()
 
 SIGNALS = (
     Signal(
