@@ -160,6 +160,20 @@ def test_a_fault_of_an_hour_is_one_page_until_it_ends(fault: Mapping[str, object
     assert end >= told.end.timestamp()
 
 
+@pytest.mark.parametrize("seed", [4, 16])
+def test_a_page_names_the_slow_node_of_a_domain_and_not_the_one_that_waits_for_it(seed: int) -> None:
+    tool("promtool")
+    one = world_trial("racks", seed)
+    (fault,) = (each for each in one.recording.faults if each.kind != "none")
+    assert (one.family, one.scenario.jobs[0].domain) == ("slow-node", 2), "the priors have changed: choose another seed"
+    named = {
+        (labels["suspect"], labels["node"])
+        for each in execute(one, rule_files(config.site(one.scenario.site, f"racks-{seed}")))
+        if each.firing and "suspect" in (labels := dict(each.labels)) and labels["severity"] == "critical"
+    }
+    assert named == {("straggler", fault.node)}
+
+
 def test_a_slow_adapter_of_one_pipeline_stage_pages_although_nobody_can_be_named() -> None:
     tool("promtool")
     one = world_trial("wide", 263)
