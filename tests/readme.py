@@ -101,7 +101,8 @@ def unseen(number: int) -> str:
     """A world that no rule was chosen on."""
     seeds, world = list(judged()["worlds"].items())[number]
     rows = ([name, *_cells(pack)] for name, pack in world["packs"].items())
-    return f"Seeds {seeds.replace('racks-', 'of racks ')}, " + _what(world) + pages.table(["pack", *(each.title for each in FIGURES)], rows)
+    said = f"Seeds {seeds.replace('racks-', 'of racks ')}, " + _what(world)
+    return said + pages.table(["pack", *(each.title for each in FIGURES)], rows)
 
 
 def older() -> str:
