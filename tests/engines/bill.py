@@ -35,12 +35,12 @@ from dashgen import build
 from dashgen.config.site import Site
 from dashgen.engine.services import Service
 from dashgen.model import Sensitivity
-from dashgen.recordings.format import Series
+from dashgen.recordings.format import Series, number, selector
 from dashgen.targets.rulefile import rule_file
 
 SAMPLES = 120  # of a full chunk of Prometheus
 SCRAPE = 15.0  # seconds
-DUMP = 30.0
+DUMP = Site().dump_interval
 PAGE = 4000  # series of a target: eight nodes and their companions
 PAGES = 4  # dumps, over and over
 SETTLED = 6  # evaluations, after which the rules no longer see that the servers were away
@@ -69,12 +69,16 @@ def moved(one: Series, end: float) -> Series:
 def pages(fleet: Sequence[Series]) -> list[list[bytes]]:
     """What each target shows, dump after dump."""
     targets = [fleet[first : first + PAGE] for first in range(0, len(fleet), PAGE)]
-    return [["".join(_line(one, dump) for one in shown).encode() for dump in range(PAGES)] for shown in targets]
+    return [_dumps(some) for some in targets]
 
 
-def _line(one: Series, dump: int) -> str:
-    labels = ",".join(f'{name}="{value}"' for name, value in one.labels)
-    return f"{one.name}{{{labels}}} {float(one.values[dump * int(DUMP / SCRAPE) % one.values.size])}\n"
+def _dumps(some: Sequence[Series]) -> list[bytes]:
+    names = [selector(one.name, one.labels) for one in some]
+    values = [np.resize(one.values[:: int(DUMP / SCRAPE)], PAGES).tolist() for one in some]
+    return [
+        "".join(f"{name} {number(row[dump])}\n" for name, row in zip(names, values, strict=True)).encode()
+        for dump in range(PAGES)
+    ]
 
 
 @contextmanager
@@ -142,8 +146,8 @@ def prometheus(folder: Path) -> Iterator[tuple[Service, str]]:
         yield found
 
 
-def watch(urls: Sequence[str]) -> tuple[float, list[dict[str, float]], list[dict[str, float]]]:
-    """How many evaluations of the last server were watched, what each took meanwhile, and the most of each figure."""
+def watch(urls: Sequence[str]) -> tuple[list[dict[str, float]], list[dict[str, float]]]:
+    """What each server took while the last one evaluated its rules, and the most of each figure."""
     while said(urls[-1])["rounds"] < SETTLED:
         time.sleep(1)
     most = begin = [said(url) for url in urls]
@@ -151,7 +155,7 @@ def watch(urls: Sequence[str]) -> tuple[float, list[dict[str, float]], list[dict
         most = [{key: max(value, new[key]) for key, value in old.items()} for old, new in zip(most, now, strict=True)]
         time.sleep(1)
     taken = [{key: new[key] - value for key, value in old.items()} for old, new in zip(begin, now, strict=True)]
-    return taken[-1]["rounds"], taken, most
+    return taken, most
 
 
 def read(url: str, idle: float) -> float:
@@ -181,8 +185,8 @@ def serve(folder: Path, fleet: list[Series], made: list[Series]) -> dict[str, fl
             urls.append((service, url))
         for service, _ in urls:
             service.start()
-        rounds, taken, most = watch([url for _, url in urls])
-        plain, ruled = taken
+        (plain, ruled), most = watch([url for _, url in urls])
+        rounds = ruled["rounds"]
         reading = read(urls[0][1], plain["processor"] / rounds / DUMP)
     return {
         "read_seconds": reading,

@@ -16,6 +16,7 @@ from dashgen.catalogue.boards.parts import (
     steps,
 )
 from dashgen.catalogue.names import VERDICT
+from dashgen.catalogue.signals.freshness import FIRST
 from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit
 
 _JOBS = f"{{{OF_JOBS}}}"
@@ -184,7 +185,7 @@ def _files(sensitivity: Sensitivity) -> Row:
                 unit=Unit.COUNT,
                 queries=(
                     Query(
-                        expr=f'count by (version) (group by (version, <node>) (<exec>{{<gpu>="GPU0", {OF_JOBS}, <selector>}}))',
+                        expr=f"count by (version) (group by (version, <node>) (<exec>{{{FIRST}, {OF_JOBS}, <selector>}}))",
                         legend="{{version}}",
                         instant=True,
                     ),

@@ -23,12 +23,14 @@ NEW = "and on (<job>) count_over_time(job:nccl_progress:timestamp[<3 dumps - 1s>
 IN_THIS_DUMP = "count by (<job>) (group by (<job>, <node>, <gpu>) (gpu:nccl_exec:sum))"
 """How many GPUs of a job are seen in collectives now."""
 
+FIRST = '<gpu>="GPU0"'
+"""The first GPU of each node, which tells for all of them at an eighth of the cost."""
+
 # A value that changed is news. With Inspector's counters on, files are rewritten although nothing happens, and values
-# disappear: both are no news. The first GPU of each node tells for all of them, at an eighth of the cost.
-_FIRST = '<gpu>="GPU0"'
-_NEWS = f"""group by (<job>) (changes(<exec>{{{_FIRST}, <clean>, <selector>}}[<6 dumps>]) > 0)
+# disappear: both are no news.
+_NEWS = f"""group by (<job>) (changes(<exec>{{{FIRST}, <clean>, <selector>}}[<6 dumps>]) > 0)
     or
-    group by (<job>) (changes(<p2p_exec>{{{_FIRST}, <clean>, <selector>}}[<6 dumps>]) > 0)"""
+    group by (<job>) (changes(<p2p_exec>{{{FIRST}, <clean>, <selector>}}[<6 dumps>]) > 0)"""
 
 PRESENCE = Signal(
     name="node:nccl_gpus:count",
@@ -42,11 +44,11 @@ count by (<job>, <node>, <instance>) (
 )
 unless on (<job>) (
   group by (<job>) (
-    <exec>{{{_FIRST}, <selector>}}
+    <exec>{{{FIRST}, <selector>}}
     or
-    <p2p_exec>{{{_FIRST}, <selector>}}
+    <p2p_exec>{{{FIRST}, <selector>}}
     or
-    <collectives>{{{_FIRST}, <selector>}}
+    <collectives>{{{FIRST}, <selector>}}
   )
   unless on (<job>) (
     {_NEWS}

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dashgen.catalogue import groups
+from dashgen.catalogue.signals.freshness import FIRST
 from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit, labelled
 
 # To multiply what a target says with: the job of a node whose series are missing right now is known from a moment ago.
@@ -88,9 +89,9 @@ SIGNALS = (
         question="About how many series does the job expose?",
         healthy="a few dozen for each GPU; growth without new GPUs is a label explosion",
         # One GPU of each node stands for all of them: counting every series costs as much as all other rules.
-        expr="""
+        expr=f"""
 2 * (
-  count by (<job>) (<exec>{<gpu>="GPU0", <selector>}) + (count by (<job>) (<p2p_exec>{<gpu>="GPU0", <selector>}) or 0 * job:nccl_gpus:count)
+  count by (<job>) (<exec>{{{FIRST}, <selector>}}) + (count by (<job>) (<p2p_exec>{{{FIRST}, <selector>}}) or 0 * job:nccl_gpus:count)
 )
 * on (<job>) job:nccl_gpus:count / on (<job>) count by (<job>) (node:nccl_gpus:count)""",
         unit=Unit.COUNT,

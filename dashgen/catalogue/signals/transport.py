@@ -130,8 +130,6 @@ def beyond(chosen: str = "") -> str:
     return f"{now} - {remembered(f'peer:nccl_slowness:usual{chosen}')}"
 
 
-BEYOND = beyond()
-
 SIGNALS = (
     Signal(
         name="job:nccl_busbw_drop:ratio",
@@ -171,7 +169,7 @@ sum by (<job>, transport) ({_NOW} ^ 0 / {_NOISE} ^ 2 {_ON_PATH})""",
         expr=f"""
 job:nccl_busbw_drop:ratio
 + on (<job>, transport) group_right ()
-({BEYOND})""",
+({beyond()})""",
         unit=Unit.RATIO,
         labels=PATH,
         sources="Two dumps, as job:nccl_busbw_drop:ratio.",

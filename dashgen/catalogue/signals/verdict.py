@@ -15,7 +15,7 @@ from dashgen.catalogue.names import SINCE, VERDICT
 from dashgen.catalogue.signals.freshness import IN_THIS_DUMP
 from dashgen.catalogue.signals.lateness import SPREAD, late_from, slower
 from dashgen.catalogue.signals.stalls import HABIT
-from dashgen.catalogue.signals.transport import BEYOND
+from dashgen.catalogue.signals.transport import beyond
 from dashgen.model import Signal, Unit, indented
 
 SUSPECT = ("<job>", "suspect", "transport", "<node>", "<gpu>")
@@ -34,7 +34,7 @@ _PATH_NOISE = f"(clamp_min({_STRAYS} - {_MOST_STRAY}, 0) + {_MOST_STRAY})"
 # because a node that goes dark for a moment does not change what the job is.
 _ONE = (
     f"""(
-    {BEYOND}
+    {beyond()}
     and on (<job>, transport) job:nccl_busbw_drop:ratio
     and on (<job>, transport) (
       job:nccl_transport:info
