@@ -71,6 +71,25 @@ def test_a_slow_network_is_nothing_for_a_minute_a_ticket_for_two_and_a_page_beyo
         assert {each["severity"] for each in ours} == heard, tier
 
 
+@pytest.mark.parametrize("dump", [30, 600])
+@pytest.mark.parametrize(("loss", "severities"), [(0.03, set()), (0.06, {"critical", "warning"})], ids=["3", "6"])
+def test_a_dump_weighs_the_same_however_often_it_is_evaluated(dump: int, loss: float, severities: set[str]) -> None:
+    told = yaml.safe_load(scenario_path("network-25").read_text())
+    scrapes = 60 if dump > 60 else 15
+    told |= {"name": "rare", "expect": {}, "lasts": f"{60 * dump}s", "dump_interval": dump, "scrape_interval": scrapes}
+    told["events"] = [{"kind": "network", "loss": loss, "start": f"{33 * dump}s", "end": f"{45 * dump}s"}]
+    story, samples = simulate(Scenario.model_validate(told))
+    moments = engine.Moments(story.start.timestamp(), story.end.timestamp(), scrapes, dump, True)
+    site = config.site({"dump_interval": dump}, "test")
+    fired = [
+        dict(each.labels)
+        for each in engine.replay(rule_engine(), rule_files(site), samples, moments).alerts
+        if each.firing
+    ]
+
+    assert {each["severity"] for each in fired if each["sensitivity"] == Sensitivity.MEDIUM} == severities
+
+
 def test_a_burst_that_is_over_pages_nobody_while_its_loss_still_shows() -> None:
     assert [each for each in judged(7022, "bursts").alarms if each.severity == "critical"] == []
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +21,9 @@ from dashgen.engine import scheduled as engine
 from dashgen.engine.prometheus import check_rules
 from dashgen.errors import UserError
 from dashgen.model import AlertRule, RecordingRule, RuleGroup, Sensitivity
-from dashgen.recordings.format import Series
+from dashgen.recordings.format import Series, read_samples, read_story
 from dashgen.targets.rulefile import rule_file
+from dashgen.validation.trials import rule_files
 
 EVERY_COMPANION = {name: {"enabled": True} for name in config.Companions.model_fields if name != "throughput"}
 SITES: dict[str, dict[str, Any]] = {
@@ -229,6 +232,22 @@ def test_a_job_is_there_with_or_without_a_first_gpu_and_files_left_behind_are_no
     moments = engine.Moments(START, START + 1200 - 30, 15, 30, False)
     told = engine.replay(rule_engine(), files, samples, moments, "node:nccl_gpus:count", START).series
     assert {dict(each.labels)["slurm_job_id"]: set(each.values) for each in told} == {"whole": {4}, "upper half": {4}}
+
+
+@pytest.mark.parametrize(
+    "name", ["stalled", "dead-rank", "mnnvl-lost", "algorithm-change", "exporter-gone", "slow-node"]
+)
+def test_whatever_happens_to_jobs_without_an_id_nobody_is_called(name: str) -> None:
+    folder = Path(__file__).parent / "recordings" / name
+    story = read_story(folder)
+    samples = [
+        replace(one, labels=tuple((key, "unknown" if key == "slurm_job_id" else value) for key, value in one.labels))
+        for one in read_samples(folder)
+    ]
+    moments = engine.Moments(story.start.timestamp(), story.end.timestamp(), story.scrape_interval, 30, True)
+    for found, called in ((samples, False), (read_samples(folder), True)):
+        fired = engine.replay(rule_engine(), rule_files(config.Site()), found, moments).alerts
+        assert any(each.firing for each in fired) is called
 
 
 # What a GPU is used to.

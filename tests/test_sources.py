@@ -60,7 +60,9 @@ def spoken(one: Series, found: Site) -> Series | None:
         labels["cluster"] = "alola"
     names = {Site().metric(key): found.metric(key) for key in ("busbw", "exec", "p2p_busbw", "p2p_exec")}
     if found.source == "soperator":
-        labels["hostname"], labels["rank"] = labels.pop("node"), labels.pop("gpu")
+        place, gpu = labels.pop("node"), labels.pop("gpu")
+        number = int(place.removeprefix("node")) * 8 + int(gpu.removeprefix("GPU"))
+        labels["hostname"], labels["rank"] = place, str(number)
         labels = {name: value for name, value in labels.items() if name not in ("comm_name", "algo_proto", "version")}
     return Series(names.get(one.name, one.name), tuple(sorted(labels.items())), one.times, one.values)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 
@@ -13,6 +14,7 @@ from dashgen.config.site import Site
 from dashgen.config.values import escaped
 
 _DUMPS = re.compile(r"<(\d+) dumps( - 1s)?>")
+_RESULTS = re.compile(r"<(\d+(?:\.\d+)?) results>")
 _NAME = re.compile(r"<([a-z][a-z0-9_]*)>")
 
 # Buckets of types that NCCL cannot name (uint8) wrap to sizes of 0B or millions of TB: never part of any verdict.
@@ -45,9 +47,14 @@ def number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(value)
 
 
+def results_a_dump(site: Site) -> int:
+    """How often a dump is evaluated: Prometheus looks back for five minutes, so every two minutes at least."""
+    return math.ceil(site.dump_interval / 120)
+
+
 def evaluated_every(site: Site) -> float:
-    """Seconds between two evaluations: a dump, but Prometheus looks back for five minutes, so two minutes at most."""
-    return min(site.dump_interval, 120.0)
+    """Seconds between two evaluations."""
+    return site.dump_interval / results_a_dump(site)
 
 
 def lag(site: Site) -> float:
@@ -72,10 +79,13 @@ def words(site: Site) -> Mapping[str, str]:
     known_job = f'{labels.job}!~"unknown|"'
     in_cluster = f'{labels.cluster}=~"$cluster",' if labels.cluster else ""
     dump = site.dump_interval
-    job = f"{labels.cluster}, {labels.job}" if labels.cluster else labels.job
+    of_job = [labels.cluster, labels.job] if labels.cluster else [labels.job]
     return {
-        "job": job,
+        "job": ", ".join(of_job),
         "job_label": labels.job,
+        # In texts of alerts: the job that the alert is about, and whether a row of a query is about it as well.
+        "this_job": " of ".join(f"{{{{ $labels.{name} }}}}" for name in reversed(of_job)),
+        "same_job": "and true" + "".join(f" (eq .Labels.{name} $labels.{name})" for name in of_job),
         "node": labels.node,
         "node_label": labels.node,
         "gpu": labels.gpu,
@@ -103,6 +113,7 @@ def words(site: Site) -> Mapping[str, str]:
         "of_job": f'{in_cluster}{labels.job}="$job"',
         "in_cluster": in_cluster.removesuffix(","),
         "dump": number(site.dump_interval),
+        "every": number(evaluated_every(site)),
         "fabric": site.fabric,
         "textfile_regex": escaped(companions.textfile.file_regex),
         "dcgm_host": companions.dcgm.host_label,
@@ -141,7 +152,7 @@ def throughput(site: Site) -> str:
 
 
 def _spans(template: str, site: Site) -> str:
-    """``<4 dumps>`` as a duration; ``<4 dumps - 1s>`` is a window over recorded series that holds four results."""
+    """``<4 dumps>`` as a duration; ``<4 dumps - 1s>`` is a window over recorded series that holds ``<4 results>``."""
 
     def span(match: re.Match[str]) -> str:
         seconds = int(match[1]) * site.dump_interval + (lag(site) if match[2] else 0.0)
@@ -149,7 +160,8 @@ def _spans(template: str, site: Site) -> str:
         # (Prometheus 2) or not (Prometheus 3).
         return durations.text(seconds - min(1.0, site.dump_interval / 10) if match[2] else seconds)
 
-    return _DUMPS.sub(span, template)
+    spans = _DUMPS.sub(span, template)
+    return _RESULTS.sub(lambda match: number(float(match[1]) * results_a_dump(site)), spans)
 
 
 def fill(template: str, site: Site, more: Mapping[str, str] | None = None) -> str:

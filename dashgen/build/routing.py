@@ -49,7 +49,8 @@ def _route(site: Site, same_job: list[str]) -> dict[str, object]:
             {
                 "matchers": ['severity="critical"'],
                 "receiver": "pager",
-                "group_by": same_job,
+                # Not by job alone: a stall in a job that has paged for its loss would wait for the next news of that.
+                "group_by": ["alertname", *same_job],
                 "group_wait": durations.text(site.dump_interval),
                 "repeat_interval": "4h",
             },

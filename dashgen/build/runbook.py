@@ -34,10 +34,17 @@ def runbook(alert: Alert, site: Site) -> str:
         f"Why these values: {alert.sources}",
         f"```promql\n{expr}\n```",
         "## Silence it",
-        f"In Alertmanager: `amtool silence add alertname={alert.name} --duration=2h --comment=…`; for good: "
+        f"For this job: `amtool silence add alertname={alert.name} {_matchers(site)} --duration=2h --comment=… "
+        "--alertmanager.url=URL`; for good and for all jobs: "
         f"`alerts: {{{alert.name}: {{enabled: false}}}}` in dashgen.yaml, then `dashgen build`.",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _matchers(site: Site) -> str:
+    """The job as amtool wants it, to be filled in."""
+    labels = site.labels
+    return " ".join(f"{name}={name.upper()}" for name in (labels.cluster, labels.job) if name)
 
 
 def _section(title: str, lines: Iterable[str], *, numbered: bool = False) -> str:

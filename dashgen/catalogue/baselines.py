@@ -81,10 +81,10 @@ unless on (<job>) min_over_time(job:nccl_familiar:ratio[<6 dumps>]) {UNFAMILIAR}
 def _middle_and_spread(healthy: str, usual: str, floor: float, notable: float) -> tuple[str, str]:
     """PromQL of what ``healthy`` samples are around, and how far they stray."""
     # The fewer samples there are, the less they know. While nothing is learned, nothing is forgotten either.
-    enough = f"(count_over_time({healthy}[2h]) >= 6 and last_over_time({healthy}[<4 dumps>]))"
+    enough = f"(count_over_time({healthy}[2h]) >= <6 results> and last_over_time({healthy}[<4 dumps>]))"
     median = f"quantile_over_time(0.5, {healthy}[2h]) and {enough}"
     deviation = f"(quantile_over_time(0.84, {healthy}[2h]) - quantile_over_time(0.16, {healthy}[2h])) / 2"
-    deviation += f"\n* (1 + 10 / {enough})"
+    deviation += f"\n* (1 + <10 results> / {enough})"
     if floor:
         deviation = f"clamp_min(({deviation}) / {usual}, {floor})"
     if notable:

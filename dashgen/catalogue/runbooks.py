@@ -24,6 +24,12 @@ HANGS = (
     "Works on two nodes and fails on eight: an MTU mismatch on one hop is the first suspect, see NcclFabricMtuMismatch.",
 )
 
+# One process a GPU; started alone it would be one rank, which has nobody to talk to.
+_NCCL_TESTS = (
+    "`srun -N 2 --ntasks-per-node=8 --gpus-per-node=8 all_reduce_perf -b 1M -e 1G -f 2 -g 1` (built with MPI=1), inside "
+    "one node `all_reduce_perf -b 1M -e 1G -f 2 -g 8`"
+)
+
 TOOLS = (
     "Job and processes: `scontrol show job JOB`, `ps`, `nvidia-smi`, `dmesg | grep -i xid` on the suspect node.",
     "NCCL log: `NCCL_DEBUG=INFO` (WARN in production, TRACE for two GPUs at most), "
@@ -38,8 +44,8 @@ TOOLS = (
     "the runbook of NcclFabricSuspect has the counter table.",
     "Raw bandwidth: `ib_write_bw -d HCA` pairwise, `iperf3 -P 4` (about 94 % of the line rate), `ping -M do -s 8972` end "
     "to end where the MTU is 9000, `p2pBandwidthLatencyTest` inside the node.",
-    "nccl-tests on suspect against healthy nodes: `all_reduce_perf -b 1M -e 1G -f 2 -g 1`; more than 20 % below the "
-    "accepted value: do not use the node. `dashgen baseline` keeps the accepted values.",
+    f"nccl-tests on suspect against healthy nodes: {_NCCL_TESTS}; more than 20 % below the accepted value: do not use the "
+    "node. `dashgen baseline` keeps the accepted values.",
     "Compute or communication: `torch.profiler` on one good and one suspect rank over five steps; NCCL kernels that are "
     "long on all ranks but one mean that this one is late.",
     "Act: `scontrol update nodename=NODE state=drain reason=…`, restart from the checkpoint without the node, and open the "
@@ -68,9 +74,8 @@ FABRIC_TOOLS = (
     "Path: `ibtracert SOURCE DESTINATION`, `iblinkinfo`; `ping -M do -s 8972` end to end where the MTU is 9000.",
     "Raw bandwidth: `ib_write_bw -d HCA` between the suspect and a healthy node, then between two healthy ones (HDR about "
     "200 Gb/s); `iperf3 -P 4` for TCP (about 94 % of the line rate).",
-    "nccl-tests with and without the node: `all_reduce_perf -b 1M -e 1G -f 2 -g 1`; more than 20 % below the accepted value: "
-    "do not use the node.",
-    "Cable: `mlxlink -d DEVICE -m` on both ends shows optical power and error rates.",
+    f"nccl-tests with and without the node: {_NCCL_TESTS}; more than 20 % below the accepted value: do not use the node.",
+    "Cable: `mlxlink -d DEVICE -m -c` on both ends shows optical power and error rates.",
 )
 
 LATE = Runbook(
@@ -78,7 +83,8 @@ LATE = Runbook(
     "shows the shortest time in collectives and the highest bus bandwidth of its group.",
     look_first=(
         "Outlier board: which GPU or node, since when, how far below its usual share.",
-        "The host: `nvidia-smi -q -d CLOCK,PERFORMANCE` for throttling, `dmesg | grep -i xid`, CPU and storage load.",
+        "The host: `nvidia-smi -q -d CLOCK,PERFORMANCE` for throttling, `dmesg | grep -i xid`, CPU and storage load. The GPU's "
+        "number is CUDA's, and nvidia-smi may count otherwise: the UUID in the name of its `.prom` file is the same for both.",
         "The job: does this rank do more work than the others (data, sequence length, an expert)?",
     ),
     tell_apart=(

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dashgen import build
+from dashgen.catalogue.signals.freshness import FIRST
 from dashgen.cost.forecast import DAY, Bill, Fleet, usual
 from dashgen.errors import UserError
 from dashgen.live.client.http import Refused
@@ -53,7 +54,7 @@ def _counts(probe: Probe, selector: str, label: str) -> dict[str, int]:
 
 def _scrape(probe: Probe) -> float:
     """Seconds between two samples of Inspector's series, from the GPU with the most in ten minutes."""
-    most = probe.number('max(count_over_time(<busbw>{<gpu_label>="GPU0",<selector>}[10m]))')
+    most = probe.number(f"max(count_over_time(<busbw>{{{FIRST},<selector>}}[10m]))")
     return max(1.0, round(600 / most)) if most > 2 else usual(1, 1).scrape
 
 

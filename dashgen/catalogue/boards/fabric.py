@@ -21,10 +21,10 @@ TARGET = Variable(
     hidden=True,
 )
 
-_HERE = '<instance_label>=~"$target"'
+_HERE = '<instance_label>=~"$target", <in_cluster>'
 _PORT = "{{<node_label>}} {{device}} {{port}}"
 # Gives series of node_exporter the node's name, and keeps those of the job.
-_NAMED = f"* on (<instance>) group_left (<node>) group by (<instance>, <node>) ({JOBS}{{<of_job>}})"
+_NAMED = f"* on (<target>) group_left (<node>) group by (<target>, <node>) ({JOBS}{{<of_job>}})"
 _LINK_STATES = {
     0: ("no data", "neutral"),
     1: ("down", "bad"),
@@ -255,7 +255,7 @@ _SWITCHES = Row(
         answers(
             "node:switch_errors:rate",
             title="Switch ports with rising errors",
-            query='@{<node_label>=~"$node"}',
+            query='@{<node_label>=~"$node", <in_cluster>}',
             legend="{{switch}} {{port}} {{uplink}} {{counter}}",
             bad="a line: the same cable as the port of the node that it names, seen from the other end",
             width=24,

@@ -9,7 +9,7 @@ from dashgen.model import Panel, Query, Row, Unit
 
 def _gpu(title: str, description: str, key: str, unit: Unit, *, relative: bool = False, rate: bool = False) -> Panel:
     """A panel of dcgm-exporter's series. DCGM counts GPUs in another order than CUDA, so the legend says whose number."""
-    series = f'<{key}>{{<dcgm_host>=~"$node"}}'
+    series = f'<{key}>{{<dcgm_host>=~"$node", <in_cluster>}}'
     expr = f"rate({series}[$__rate_interval])" if rate else series
     if relative:
         expr = f"{expr}\n/ on () group_left () quantile(0.5, {series})"
@@ -87,8 +87,8 @@ GPUS = Row(
 _OF_NODES = '<node_label>=~"$node", <of_job>'
 # The lateness of each node, under the name that DCGM has for it; what is above the usual counts for more.
 _LATENESS = f"""label_replace(
-    max by (<node>) (gpu:nccl_lateness_excess:ratio{{{_OF_NODES}}})
-    or 0 * max by (<node>) (node:nccl_gpus:count{{{_OF_NODES}}}),
+    max by (<host>) (gpu:nccl_lateness_excess:ratio{{{_OF_NODES}}})
+    or 0 * max by (<host>) (node:nccl_gpus:count{{{_OF_NODES}}}),
     "<dcgm_host>", "$1", "<node_label>", "(.+)"
   )"""
 
@@ -96,8 +96,8 @@ _LATENESS = f"""label_replace(
 def _beside(key: str) -> Query:
     """A series of the GPUs of the eight nodes that are latest."""
     return Query(
-        expr=f"max by (<dcgm_host>, gpu) (<{key}>)\n"
-        f"and on (<dcgm_host>) topk(8, max by (<dcgm_host>) (\n  {_LATENESS}\n))",
+        expr=f"max by (<in><dcgm_host>, gpu) (<{key}>{{<in_cluster>}})\n"
+        f"and on (<in><dcgm_host>) topk(8, max by (<in><dcgm_host>) (\n  {_LATENESS}\n))",
         instant=True,
     )
 
@@ -115,8 +115,8 @@ BESIDE_LATENESS = Panel(
     unit=Unit.RATIO,
     queries=(
         Query(
-            expr=f"0 * max by (<dcgm_host>, gpu) (<gpu_util>)\n"
-            f"+ on (<dcgm_host>) group_left () topk(8, max by (<dcgm_host>) (\n  {_LATENESS}\n))",
+            expr=f"0 * max by (<in><dcgm_host>, gpu) (<gpu_util>{{<in_cluster>}})\n"
+            f"+ on (<in><dcgm_host>) group_left () topk(8, max by (<in><dcgm_host>) (\n  {_LATENESS}\n))",
             instant=True,
         ),
         *map(_beside, ("gpu_temperature", "gpu_power", "memory_used", "tensor_active")),

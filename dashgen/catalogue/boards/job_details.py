@@ -148,7 +148,7 @@ _SHAPE = Row(
             ),
             type="table",
             unit=Unit.COUNT,
-            queries=(Query(expr='<job_info>{<slurm_id>="$job"}', instant=True),),
+            queries=(Query(expr='<job_info>{<slurm_id>="$job", <in_cluster>}', instant=True),),
             columns={"user_name": "User", "slurm_partition": "Partition", "<slurm_state>": "State"},
             companion="slurm",
             width=12,
@@ -157,7 +157,7 @@ _SHAPE = Row(
         ),
         answers(
             "job:nccl_domains:max",
-            title="GPUs by communicator shape",
+            title="NVLink domains by size of communicator",
             legend="{{nranks}} ranks",
             read="Lines are the number of <fabric> domains of each size of communicator.",
             bad="a line that rises: the job has lost its multi-node <fabric>, or was placed differently after a restart",

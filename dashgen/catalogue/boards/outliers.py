@@ -186,7 +186,7 @@ _WHO = Row(
 
 _PORT = f"node:fabric_suspect:ratio{_NODES}"
 _AWAY = f"node:fabric_port_down:state{_NODES}"
-_SWITCH = 'node:switch_errors:rate{<node_label>=~"$node"}\n    and on (<node>) group by (<node>) (node:nccl_gpus:count{<of_job>})'
+_SWITCH = 'node:switch_errors:rate{<node_label>=~"$node", <in_cluster>}\n    and on (<host>) group by (<host>) (node:nccl_gpus:count{<of_job>})'
 
 
 def _named(query: str, words: str, *labels: str, companion: str = "infiniband") -> Query:

@@ -22,7 +22,7 @@ from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit
 _JOBS = f"{{{OF_JOBS}}}"
 _LOST = "node:nccl_telemetry_lost:ratio"
 # Series of node_exporter itself, confined to the targets of the chosen jobs.
-_HERE = f"* on (<instance>) group_left (<node>) group by (<instance>, <node>) (node:nccl_gpus:count{_JOBS})"
+_HERE = f"* on (<target>) group_left (<node>) group by (<target>, <node>) (node:nccl_gpus:count{_JOBS})"
 
 
 _BY_NODE = answers(
@@ -174,9 +174,9 @@ def _files(sensitivity: Sensitivity) -> Row:
                 width=16,
             ),
             Panel(
-                title="Nodes by NCCL version",
+                title="Nodes by Inspector format",
                 description=described(
-                    "Which versions of NCCL and of its plugin write the metrics?",
+                    "Which versions of the plugin, interface and format, write the metrics?",
                     "Bars count nodes; GPU0 speaks for its node.",
                     "one version a job",
                     "several: libraries differ between containers, and so may tuning and what is measured",

@@ -52,9 +52,9 @@ ALERTS = (
         labels={"suspect": "unknown"},
         companion="acceptance",
         limit="less than <threshold %> of the accepted bandwidth",
-        summary="Job {{ $labels.<job_label> }}: {{ $labels.collective }} over {{ $labels.transport }} is below acceptance.",
+        summary="Job <this_job>: {{ $labels.collective }} over {{ $labels.transport }} is below acceptance.",
         description="{{ $labels.size_class }} {{ $labels.collective }} over {{ $labels.transport }} of job "
-        "{{ $labels.<job_label> }} reaches {{ $value | humanizePercentage }} of what nccl-tests reached here, and nothing in the job "
+        "<this_job> reaches {{ $value | humanizePercentage }} of what nccl-tests reached here, and nothing in the job "
         "has been faster for ten dump intervals. Look first at the job board: has it ever been faster, or slow from its start?",
         tiers={
             Sensitivity.MEDIUM: Tier(threshold=0.8, dumps=10, severity=Severity.WARNING, keep_firing=4),

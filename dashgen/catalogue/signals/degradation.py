@@ -10,14 +10,14 @@ from dashgen.catalogue.runbooks import COMMUNICATION, LATE
 from dashgen.model import Alert, Runbook, Scope, Sensitivity, Severity, Tier
 
 SINCE = (
-    '{{ range query "job:nccl_verdict:since" }}{{ if eq .Labels.<job_label> $labels.<job_label> }} since '
+    '{{ range query "job:nccl_verdict:since" }}{{ if <same_job> }} since '
     "{{ .Value | humanizeTimestamp }}{{ end }}{{ end }}"
 )
 
 # Paths are judged over two dumps. A second verdict makes sure, or what the first one costs.
 _SURE = """
 and (
-  count_over_time(job:nccl_verdict:depth{state="degraded"}[<2 dumps - 1s>]) >= 2
+  count_over_time(job:nccl_verdict:depth{state="degraded"}[<2 dumps - 1s>]) >= <2 results>
   or
   job:nccl_verdict:depth and on (<job>) job:training_throughput_loss:ratio > <paged_loss>
 )"""
@@ -70,16 +70,16 @@ label_replace(
   "evidence", "none", "", ""
 )""",
         limit="more than <threshold %> of the throughput is lost; where nothing tells the throughput, the suspect's depth is above <depth_without_throughput %>",
-        summary="Job {{ $labels.<job_label> }} is slowed down by its communication; suspect: {{ $labels.suspect }}.",
+        summary="Job <this_job> is slowed down by its communication; suspect: {{ $labels.suspect }}.",
         description="""
 {{ if eq $labels.evidence "none" -}}
-Communication of job {{ $labels.<job_label> }} is {{ $value | humanizePercentage }} worse than it is used to; \
+Communication of job <this_job> is {{ $value | humanizePercentage }} worse than it is used to; \
 there is no throughput evidence.
 {{- else -}}
-Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its throughput \
+Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
 (evidence: {{ $labels.evidence }}) while its communication is slow.
 {{- end }} Suspect: {{ $labels.suspect }}{{ with $labels.transport }}, transport {{ . }}{{ end }}\
-{{ with $labels.<node_label> }}, node {{ . }}{{ end }}{{ with $labels.<gpu_label> }}, {{ . }}{{ end }}"""
+{{ with $labels.<node_label> }}, node {{ . }}{{ end }}{{ with $labels.<gpu_label> }}, {{ if eq $labels.suspect "network" }}the rail of {{ end }}{{ . }}{{ end }}"""
         + f"{SINCE}."
         + """ Look first at the verdict on the job board, then at the evidence beside it.""",
         tiers={level: _page(level) for level in Sensitivity},
@@ -113,9 +113,8 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         signal=VERDICT,
         expr='job:nccl_verdict:depth{state="degraded", suspect="network"} > <threshold>' + _SURE,
         limit="the verdict blames the network" + _SURE_LIMIT,
-        summary="Job {{ $labels.<job_label> }}: {{ $labels.transport }} bandwidth is degraded; "
-        "suspect: {{ $labels.suspect }}.",
-        description="The best bus bandwidth over {{ $labels.transport }} communicators of job {{ $labels.<job_label> }} is "
+        summary="Job <this_job>: {{ $labels.transport }} bandwidth is degraded; suspect: {{ $labels.suspect }}.",
+        description="The best bus bandwidth over {{ $labels.transport }} communicators of job <this_job> is "
         "{{ $value | humanizePercentage }} below what the job is used to"
         "{{ with $labels.<gpu_label> }}, on the rail of {{ . }} alone{{ end }}" + f"{SINCE}. "
         "Look first at the job board: which collectives fall, and does the other transport hold?",
@@ -127,8 +126,8 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
             "path itself has become slower, not a rank. Overlapped communication may slow down without costing "
             "throughput.",
             look_first=(
-                "Job board, bandwidth by transport: mixed and network down with the domain flat is the network.",
-                "Job board, algorithm mix: a forced NCCL_ALGO or NCCL_PROTO shows as a change here.",
+                "Job board, Bandwidth lost by path: mixed and network down with the domain flat is the network.",
+                "Job board, Algorithm and protocol mix: a forced NCCL_ALGO or NCCL_PROTO shows as a change here.",
                 "Fabric counters of the job's nodes, for the time of the window.",
             ),
             tell_apart=COMMUNICATION,
@@ -146,9 +145,9 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         signal=VERDICT,
         expr='job:nccl_verdict:depth{state="degraded", suspect="straggler", <gpu>!=""} > <threshold>',
         limit="the verdict blames one GPU",
-        summary="Job {{ $labels.<job_label> }}: {{ $labels.<gpu_label> }} of {{ $labels.<node_label> }} arrives late.",
+        summary="Job <this_job>: {{ $labels.<gpu_label> }} of {{ $labels.<node_label> }} arrives late.",
         description="{{ $labels.<gpu_label> }} of {{ $labels.<node_label> }} is {{ $value | humanizePercentage }} later than it is "
-        "used to: it arrives last and the other GPUs of job {{ $labels.<job_label> }} wait for it" + f"{SINCE}. "
+        "used to: it arrives last and the other GPUs of job <this_job> wait for it" + f"{SINCE}. "
         "Look first at the outlier board, then at clocks, XIDs and processes of that GPU.",
         tiers=_tickets(sure=False),
         sources=_TICKET_SOURCES,
@@ -162,9 +161,9 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         signal=VERDICT,
         expr='job:nccl_verdict:depth{state="degraded", suspect="straggler", <gpu>=""} > <threshold>',
         limit="the verdict blames one node",
-        summary="Job {{ $labels.<job_label> }}: node {{ $labels.<node_label> }} arrives late.",
+        summary="Job <this_job>: node {{ $labels.<node_label> }} arrives late.",
         description="The GPUs of {{ $labels.<node_label> }} are {{ $value | humanizePercentage }} later than they are used to: "
-        "the node arrives last and job {{ $labels.<job_label> }} waits for it" + f"{SINCE}. Look first at the "
+        "the node arrives last and job <this_job> waits for it" + f"{SINCE}. Look first at the "
         "outlier board, then at the host: CPU, storage, clocks, links inside the domain.",
         tiers=_tickets(sure=False),
         sources=_TICKET_SOURCES,
@@ -178,19 +177,19 @@ Job {{ $labels.<job_label> }} has lost {{ $value | humanizePercentage }} of its 
         signal=VERDICT,
         expr='job:nccl_verdict:depth{state="degraded", suspect="nvlink"} > <threshold>' + _SURE,
         limit="the verdict blames the links inside a domain" + _SURE_LIMIT,
-        summary="Job {{ $labels.<job_label> }}: links inside {{ $labels.<node_label> }} are degraded.",
+        summary="Job <this_job>: links inside a domain are degraded.",
         description="Collectives within the domain run {{ $value | humanizePercentage }} slower"
         "{{ with $labels.<node_label> }} on {{ . }}{{ end }}"
-        " than job {{ $labels.<job_label> }} is used to" + f"{SINCE}. Look first at the outlier board, then at "
-        "link error counters of that node.",
+        " than job <this_job> is used to" + f"{SINCE}. Look first at the outlier board, then at "
+        "link error counters{{ with $labels.<node_label> }} of {{ . }}{{ end }}.",
         tiers=_tickets(sure=True),
         sources=_TICKET_SOURCES,
         dashboard="outliers",
         runbook=Runbook(
-            meaning="The links between the GPUs of one node are slower than they were, while those of the other nodes "
-            "are not. The node then also arrives late at collectives across nodes.",
+            meaning="The links between the GPUs inside a domain are slower than they were. Where a node is named, those of the "
+            "other nodes are not, and the node also arrives late at collectives across nodes; else all are slower alike.",
             look_first=(
-                "Outlier board, node comparison: is it one node, and since when?",
+                "Outlier board, Bandwidth lost inside each node: is it one node, and since when?",
                 "nvidia-smi nvlink -e and -s on the node: replay, recovery and CRC counters, lanes that are down.",
             ),
             tell_apart=COMMUNICATION,

@@ -17,14 +17,14 @@ SEEN = """and on (<job>) (
 """What is recorded of a job from raw series: only while the job is present, so that nothing outlives it."""
 SEEN_SOURCES = "Presence is looked at every four dumps."
 
-NEW = "and on (<job>) count_over_time(job:nccl_progress:timestamp[<3 dumps - 1s>]) >= 2"
+NEW = "and on (<job>) count_over_time(job:nccl_progress:timestamp[<3 dumps - 1s>]) >= <2 results>"
 """What is judged: two of the last three dumps brought news, so that the last dump before a pause does not count again and again."""
 
 IN_THIS_DUMP = "count by (<job>) (group by (<job>, <node>, <gpu>) (gpu:nccl_exec:sum))"
 """How many GPUs of a job are seen in collectives now."""
 
-FIRST = '<gpu>="GPU0"'
-"""The first GPU of each node, which tells for all of them at an eighth of the cost."""
+FIRST = '<gpu>=~"GPU0|0"'
+"""The first GPU of each node, which tells for all of them at an eighth of the cost; the first of the job where ranks are numbers."""
 
 # A value that changed is news. With Inspector's counters on, files are rewritten although nothing happens, and values
 # disappear: both are no news.
@@ -88,16 +88,17 @@ sum by (<job>) (<present>)""",
         question="When did any GPU of the job last report new communication?",
         healthy="now; absent in a dump without news, at most one in a row",
         # Healthy values of six digits hardly ever repeat. GPU by GPU: where a file is missed, the best of those that are
-        # left is another, which is no news. Only a job whose messages are all small is left with that.
+        # left is another, which is no news. Only a job whose messages are all small is left with that. Jobs without an id
+        # share one: nobody knows who of them goes on, and without progress nothing is judged.
         expr="""
 0 * max by (<job>) (
-  changes(gpu:nccl_exec:sum[<2 dumps - 1s>]) > 0
+  changes(gpu:nccl_exec:sum{<known>}[<2 dumps - 1s>]) > 0
   or
-  changes(peer:nccl_busbw:best[<2 dumps - 1s>]) > 0
+  changes(peer:nccl_busbw:best{<known>}[<2 dumps - 1s>]) > 0
   unless on (<job>)
   peer:nccl_busbw:best{<waiting>}
   or
-  changes(<p2p_exec>{<clean>, <selector>}[<3 dumps>]) > 0
+  changes(<p2p_exec>{<clean>, <known>, <selector>}[<3 dumps>]) > 0
 ) + time()""",
         unit=Unit.TIMESTAMP,
         labels=("<job>",),
@@ -111,7 +112,7 @@ sum by (<job>) (<present>)""",
         # After Prometheus itself was away, three dumps must be seen before silence means anything.
         expr="""
 <now> - last_over_time(job:nccl_progress:timestamp[1d])
-and on (<job>) count_over_time(job:nccl_gpus:count[<3 dumps - 1s>]) >= 3""",
+and on (<job>) count_over_time(job:nccl_gpus:count[<3 dumps - 1s>]) >= <3 results>""",
         unit=Unit.SECONDS,
         labels=("<job>",),
         sources="A day: longer than any fault that a job survives; three dumps, as every verdict.",

@@ -67,8 +67,8 @@ avg by (<job>, <node>, <gpu>) (
 def _lasting(offset: str = "") -> str:
     """The lateness that lasts: what two dumps have and what three have count half each."""
     return f"""(
-  min_over_time(gpu:nccl_lateness:ratio{{<known>}}[<2 dumps - 1s>]{offset})
-  + min_over_time(gpu:nccl_lateness:ratio{{<known>}}[<3 dumps - 1s>]{offset})
+  min_over_time(gpu:nccl_lateness:ratio[<2 dumps - 1s>]{offset})
+  + min_over_time(gpu:nccl_lateness:ratio[<3 dumps - 1s>]{offset})
 ) / 2"""
 
 
@@ -84,7 +84,7 @@ SPREAD = remembered("job:nccl_lateness:spread")
 """How far the lateness of the job's GPUs strays; a job that has it has a past."""
 
 
-def _used_to(chosen: str = "<known>") -> str:
+def _used_to(chosen: str = "") -> str:
     """The lateness that each GPU is used to, where its job has a past."""
     return f"""(
     {remembered(f"gpu:nccl_lateness:usual{{{chosen}}}")}
@@ -98,7 +98,7 @@ def late_from(spread: str) -> str:
     return f"clamp_min(4 * {spread}, 0.1)"
 
 
-def slower(chosen: str = "<known>", over: str = "<3 dumps - 1s>") -> str:
+def slower(chosen: str = "", over: str = "<3 dumps - 1s>") -> str:
     """How much slower than it is used to is each of the chosen GPUs among its peers, in three dumps in a row.
 
     Who waits for a late GPU is slower as well. Where nobody is late, one communicator among equal ones has a slow path
@@ -138,14 +138,14 @@ SIGNALS = (
     {indented(_lasting(), 4)}
     - clamp_min({_used_to()}, 0)
     or
-    min_over_time(gpu:nccl_lateness:ratio{{<known>}}[<6 dumps - 1s>]) - 0.2
+    min_over_time(gpu:nccl_lateness:ratio[<6 dumps - 1s>]) - 0.2
   )
   - on (<job>, <node>) group_left ()
   (
     {indented(_WAITS, 4)}
   )
 ) > {_NOTABLE}
-and count_over_time(gpu:nccl_lateness:ratio[<3 dumps - 1s>]) >= 3
+and count_over_time(gpu:nccl_lateness:ratio[<3 dumps - 1s>]) >= <3 results>
 and on (<job>) job:nccl_gpus:count >= 4
 {NEW}""",
         unit=Unit.RATIO,

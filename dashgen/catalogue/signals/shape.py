@@ -35,7 +35,7 @@ SIGNALS = (
         name="job:nccl_domains:max",
         question="Over how many NVLink domains does the widest communicator of each size stretch?",
         healthy="constant for the life of a job",
-        expr=_domains("max", "job:nccl_transport:info"),
+        expr=_domains("max", "job:nccl_transport:info{<known>}"),
         unit=Unit.COUNT,
         labels=("<job>", "nranks"),
         group=groups.SHAPE,
@@ -48,14 +48,14 @@ SIGNALS = (
         # that share a bucket may use two algorithms side by side.
         expr=f"""
 count by (<job>, collective, algo_proto) (
-  (peer:nccl_busbw:best and count_over_time(peer:nccl_busbw:best[<120 dumps>]) <= 20)
+  (peer:nccl_busbw:best{{<known>}} and count_over_time(peer:nccl_busbw:best[<120 dumps>]) <= <20 results>)
   and on ({_BUCKET}) (
-    count_over_time(peer:nccl_busbw:best[<120 dumps>]) >= 10
+    count_over_time(peer:nccl_busbw:best[<120 dumps>]) >= <10 results>
     unless
     last_over_time(peer:nccl_busbw:best[<4 dumps>])
   )
   unless on ({_BUCKET}) (
-    peer:nccl_busbw:best and count_over_time(peer:nccl_busbw:best[<120 dumps>]) > 20
+    peer:nccl_busbw:best and count_over_time(peer:nccl_busbw:best[<120 dumps>]) > <20 results>
   )
 )""",
         unit=Unit.COUNT,
@@ -79,8 +79,8 @@ max by (<job>) (
   min_over_time(job:nccl_domains:max[6h])
 ) > <threshold>""",
         limit="NVLink domains of a communicator multiplied by more than <threshold>",
-        summary="Job {{ $labels.<job_label> }}: communicators that fitted into fewer NVLink domains are split.",
-        description="Communicators of job {{ $labels.<job_label> }} stretch over {{ $value | humanize }} times as many NVLink "
+        summary="Job <this_job>: communicators that fitted into fewer NVLink domains are split.",
+        description="Communicators of job <this_job> stretch over {{ $value | humanize }} times as many NVLink "
         "domains as communicators of the same size did before: what went over <fabric> now goes over the network. Look "
         "first at the communicator shapes on the job board, then at the fabric manager of the nodes.",
         tiers={
@@ -96,7 +96,7 @@ max by (<job>) (
             "within one job id: NCCL no longer uses multi-node NVLink, or the job was placed across more domains. "
             "Nothing fails, the job is just much slower.",
             look_first=(
-                "Job board, row Shape: which size of communicator, and since when? Most often since a restart.",
+                "Job board, Shape and placement: which size of communicator, and since when? Most often since a restart.",
                 "Job board: traffic has moved from the panels within a domain to those across domains.",
                 "`nvidia-smi -q | grep -A4 Fabric` on every node: State Completed, Status Success, the same clique.",
             ),
@@ -118,8 +118,8 @@ max by (<job>) (
         signal="job:nccl_algorithm_changed:count",
         expr="job:nccl_algorithm_changed:count > <threshold>",
         limit="more than <threshold> kinds of collectives switched",
-        summary="Job {{ $labels.<job_label> }}: {{ $labels.collective }} has switched to {{ $labels.algo_proto }}.",
-        description="{{ $labels.collective }} of job {{ $labels.<job_label> }} now uses {{ $labels.algo_proto }} where it used "
+        summary="Job <this_job>: {{ $labels.collective }} has switched to {{ $labels.algo_proto }}.",
+        description="{{ $labels.collective }} of job <this_job> now uses {{ $labels.algo_proto }} where it used "
         "another algorithm before. Combinations of size and ranks that have changed: {{ $value }}. Old and new bandwidth cannot be "
         "compared, so there is no verdict about slow transport for a while. Look first at the algorithm and protocol mix on the job board.",
         tiers={
@@ -133,7 +133,7 @@ max by (<job>) (
             meaning="For the same collective, size and number of ranks NCCL chooses another algorithm or protocol than before. "
             "Its choice follows from topology, tuning and environment; one of them has changed.",
             look_first=(
-                "Job board, algorithm and protocol mix: which collectives, all at the same moment?",
+                "Job board, Algorithm and protocol mix: which collectives, all at the same moment?",
                 "Job board: is the throughput lower since then?",
             ),
             tell_apart=(
@@ -151,8 +151,8 @@ max by (<job>) (
         signal="job:nccl_series:count",
         expr="job:nccl_series:count / on (<job>) job:nccl_gpus:count / <cardinality_budget> > <threshold>",
         limit="more than <threshold %> of `cardinality_budget` used",
-        summary="Job {{ $labels.<job_label> }} exposes more series than its GPUs are worth.",
-        description="Job {{ $labels.<job_label> }} exposes {{ $value | humanizePercentage }} of its budget of <cardinality_budget> "
+        summary="Job <this_job> exposes more series than its GPUs are worth.",
+        description="Job <this_job> exposes {{ $value | humanizePercentage }} of its budget of <cardinality_budget> "
         "series for each GPU. Message sizes or communicator names that keep changing make new series with every dump. Look "
         "first at the telemetry board, series by job.",
         tiers={

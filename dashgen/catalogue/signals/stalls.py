@@ -119,8 +119,8 @@ ALERTS = (
         signal=VERDICT,
         expr='job:nccl_verdict:depth{state="stalled"} >= <threshold>',
         limit="the verdict says that the job stands still",
-        summary="Job {{ $labels.<job_label> }} has stopped communicating.",
-        description="No GPU of job {{ $labels.<job_label> }} has reported new communication"
+        summary="Job <this_job> has stopped communicating.",
+        description="No GPU of job <this_job> has reported new communication"
         + SINCE
         + ", longer than it ever paused. {{ with $labels.<gpu_label> }}{{ . }} of {{ end }}{{ with $labels.<node_label> }}{{ . }}, as "
         "nvidia-smi counts, rests while all others spin: its process is dead or has not come to the collective. {{ end }}"
@@ -138,14 +138,15 @@ ALERTS = (
             meaning="Every file of the job has stopped changing although its processes seem to live: a hung collective, "
             "usually one rank that is one operation behind.",
             look_first=(
-                "The alert names a node and a GPU: that process. All others wait for it.",
+                "Where the alert names a node and a GPU: that process. All others wait for it.",
                 "Is it alive? `scontrol show job`, `ps`, `nvidia-smi` on one node: 100 % utilisation does not mean work.",
-                "Compare the last opCount of every rank in the NCCL log; the rank that is behind is the one to look at.",
-                "Dump PyTorch's Flight Recorder before the watchdog kills the processes.",
+                "Where the job logs with NCCL_DEBUG=INFO: the last opCount of every rank; the rank that is behind is the one to look at.",
+                "Where it was started with TORCH_FR_BUFFER_SIZE and TORCH_NCCL_DUMP_ON_TIMEOUT=1: leave it to its watchdog, which then "
+                "writes down the last collectives of every rank.",
             ),
             tell_apart=(*_TOLD, *HANGS),
             act=(
-                "Collect stacks (py-spy dump) of the rank that is behind, then restart from the checkpoint without its node.",
+                "Collect stacks (`py-spy dump --pid PID`) of the rank that is behind, then restart from the checkpoint without its node.",
                 "A collective inside `if rank == 0:` hangs for ever and silently: look at the code of the last change.",
             ),
         ),
@@ -160,8 +161,8 @@ job:nccl_quiet:seconds{{evidence=~"spinning|idle|none"}} >= <threshold> * <pause
 unless on (<job>) {HABIT}
 unless on (<job>) job:nccl_verdict:depth{{state="stalled"}}""",
         limit="silence for <threshold %> of the time that makes a stall, and for longer than the job ever paused; no stall yet",
-        summary="Job {{ $labels.<job_label> }} has been quiet for some time.",
-        description="No GPU of job {{ $labels.<job_label> }} has reported new communication for "
+        summary="Job <this_job> has been quiet for some time.",
+        description="No GPU of job <this_job> has reported new communication for "
         "{{ $value | humanizeDuration }} (GPU evidence: {{ $labels.evidence }}). A checkpoint or an evaluation looks the same "
         "for up to three minutes; where the evidence is none, so does a job that was killed. Look first whether the processes live.",
         tiers={
@@ -186,8 +187,8 @@ unless on (<job>) job:nccl_verdict:depth{{state="stalled"}}""",
         signal="job:nccl_quiet:seconds",
         expr='job:nccl_quiet:seconds{evidence="gone"} > <threshold> * <dump>',
         limit="files older than <threshold dumps> while the GPUs are idle and the processes are gone",
-        summary="Job {{ $labels.<job_label> }} is gone but its metric files are still exported.",
-        description="The files of job {{ $labels.<job_label> }} are {{ $value | humanizeDuration }} old and its GPUs are idle: "
+        summary="Job <this_job> is gone but its metric files are still exported.",
+        description="The files of job <this_job> are {{ $value | humanizeDuration }} old and its GPUs are idle: "
         "the job was killed and left them. Nobody needs to get up. Remove the files, best in the scheduler's epilog.",
         tiers={
             Sensitivity.MEDIUM: Tier(threshold=40, dumps=0, severity=Severity.INFO),
@@ -208,8 +209,8 @@ unless on (<job>) job:nccl_verdict:depth{{state="stalled"}}""",
         signal="job:nccl_quiet:seconds",
         expr='job:nccl_quiet:seconds{evidence="working"} > <threshold> * <dump>',
         limit="files older than <threshold dumps> while tensor cores work",
-        summary="Job {{ $labels.<job_label> }} computes but reports no communication.",
-        description="The files of job {{ $labels.<job_label> }} are {{ $value | humanizeDuration }} old while its tensor cores "
+        summary="Job <this_job> computes but reports no communication.",
+        description="The files of job <this_job> are {{ $value | humanizeDuration }} old while its tensor cores "
         "work: it communicates in a way that Inspector does not see, or the dump thread died (disk full, permission). "
         "No verdict about this job is possible. Look first at free space and rights of the dump directory.",
         tiers={

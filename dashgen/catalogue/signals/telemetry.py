@@ -93,7 +93,7 @@ SIGNALS = (
 2 * (
   count by (<job>) (<exec>{{{FIRST}, <selector>}}) + (count by (<job>) (<p2p_exec>{{{FIRST}, <selector>}}) or 0 * job:nccl_gpus:count)
 )
-* on (<job>) job:nccl_gpus:count / on (<job>) count by (<job>) (node:nccl_gpus:count)""",
+* on (<job>) job:nccl_gpus:count / on (<job>) count by (<job>) (group by (<job>, <node>) (<exec>{{{FIRST}, <selector>}}))""",
         unit=Unit.COUNT,
         labels=("<job>",),
         group=groups.PRESENCE,
@@ -110,7 +110,7 @@ ALERTS = (
         limit="more than <threshold %> of the scrapes met an unreadable file",
         summary="Metric files of {{ $labels.<node_label> }} cannot be read.",
         description="{{ $value | humanizePercentage }} of the scrapes of {{ $labels.<instance_label> }} met a metric file that could "
-        "not be read. Its GPUs are missing from every verdict about job {{ $labels.<job_label> }}. Look first at the "
+        "not be read. Its GPUs are missing from every verdict about job <this_job>. Look first at the "
         "node_exporter log for the file and line.",
         tiers={
             Sensitivity.MEDIUM: Tier(threshold=0.8, dumps=4, severity=Severity.WARNING),
@@ -139,7 +139,7 @@ ALERTS = (
         summary="GPUs of {{ $labels.<node_label> }} share a label and hide each other.",
         description="{{ $value | humanizePercentage }} of the GPUs of {{ $labels.<node_label> }} write metric files and do not appear under a name of their own. "
         "Processes that see one GPU each all call it GPU0, and node_exporter silently keeps one of them. Verdicts about "
-        "single GPUs of job {{ $labels.<job_label> }} are blind there.",
+        "single GPUs of job <this_job> are blind there.",
         tiers={
             Sensitivity.MEDIUM: Tier(threshold=0, dumps=10, severity=Severity.WARNING),
             Sensitivity.HIGH: Tier(threshold=0, dumps=6, severity=Severity.WARNING),
@@ -150,7 +150,7 @@ ALERTS = (
             meaning="The gpu label is the CUDA ordinal that the process sees. Where the launcher shows each task one GPU, "
             "all of them are GPU0 and their series collide.",
             look_first=("How many files does the node have, and how many GPUs on the telemetry board?",),
-            act=("Launch tasks with all GPUs of the node visible, or relabel by the file's UUID.",),
+            act=("Launch tasks with all GPUs of the node visible.",),
         ),
     ),
     Alert(
@@ -162,7 +162,7 @@ ALERTS = (
         limit="duplicates in more than <threshold %> of the scrapes",
         summary="The exporter of {{ $labels.<node_label> }} drops duplicate series.",
         description="In {{ $value | humanizePercentage }} of its scrapes node_exporter on {{ $labels.<instance_label> }} drops "
-        "series that occur twice, and nothing else tells. Verdicts about job {{ $labels.<job_label> }} may be blind there. Look first whether GPUs share a label.",
+        "series that occur twice, and nothing else tells. Verdicts about job <this_job> may be blind there. Look first whether GPUs share a label.",
         tiers={Sensitivity.HIGH: Tier(threshold=0.5, dumps=4, severity=Severity.INFO)},
         sources="One error per scrape while duplicates exist.",
         dashboard="telemetry",
@@ -181,8 +181,8 @@ ALERTS = (
         signal="node:nccl_telemetry_lost:ratio",
         expr='node:nccl_telemetry_lost:ratio{fault="dark"} == <threshold>',
         limit="a node of a running job has no series any more",
-        summary="{{ $labels.<node_label> }} has gone dark while job {{ $labels.<job_label> }} runs on.",
-        description="No series of job {{ $labels.<job_label> }} comes from {{ $labels.<node_label> }} any more although the job reports "
+        summary="{{ $labels.<node_label> }} has gone dark while job <this_job> runs on.",
+        description="No series of job <this_job> comes from {{ $labels.<node_label> }} any more although the job reports "
         "from other nodes. The exporter is gone or cannot be reached. Nothing is known of the node, and the job may be fine.",
         tiers={
             Sensitivity.MEDIUM: Tier(threshold=1, dumps=6, severity=Severity.WARNING),
@@ -203,8 +203,8 @@ ALERTS = (
         expr='max by (<job>) (node:nccl_telemetry_lost:ratio{fault="overwritten"}) > <threshold>',
         companion="counters",
         limit="more than <threshold %> of the operations overwritten",
-        summary="Job {{ $labels.<job_label> }} overwrites operations before they are written down.",
-        description="On the worst of its nodes {{ $value | humanizePercentage }} of the operations of job {{ $labels.<job_label> }} are lost between two dumps: "
+        summary="Job <this_job> overwrites operations before they are written down.",
+        description="On the worst of its nodes {{ $value | humanizePercentage }} of the operations of job <this_job> are lost between two dumps: "
         "averages describe only the end of each interval.",
         tiers={
             Sensitivity.MEDIUM: Tier(threshold=0.5, dumps=10, severity=Severity.INFO),
@@ -214,7 +214,7 @@ ALERTS = (
         dashboard="telemetry",
         runbook=Runbook(
             meaning="Inspector's ring buffers are too small for the number of operations in a dump interval.",
-            look_first=("Operations per second against the ring size on the telemetry board.",),
+            look_first=("Telemetry board: on which nodes, and since when?",),
             act=("Raise NCCL_INSPECTOR_DUMP_COLL_RING_SIZE, or NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES.",),
         ),
     ),

@@ -62,7 +62,7 @@ BEST = Signal(
 LEARNED = (
     *learned(
         "peer:nccl_busbw",
-        judged="max_over_time(peer:nccl_busbw:best{<waiting>, <known>}[<2 dumps - 1s>] offset <4 dumps>)",
+        judged="max_over_time(peer:nccl_busbw:best{<waiting>}[<2 dumps - 1s>] offset <4 dumps>)",
         what="the bandwidth that a kind of collective is used to",
         unit=Unit.GBPS,
         labels=("<job>", "<peer>"),
@@ -70,7 +70,7 @@ LEARNED = (
     ),
     *learned(
         "peer:nccl_slowness",
-        judged="min_over_time(peer:nccl_slowness:ratio{<known>}[<2 dumps - 1s>] offset <4 dumps>)",
+        judged="min_over_time(peer:nccl_slowness:ratio[<2 dumps - 1s>] offset <4 dumps>)",
         what="the slowness that a path is used to",
         unit=Unit.RATIO,
         labels=PATH,

@@ -70,9 +70,9 @@ _WHOLE_NODE = """(
 
 # Two dumps on the mean, or a little less for long, and not gone already.
 _CONVINCING = """(
-  sum_over_time(job:nccl_suspect:score[<2 dumps - 1s>]) / 2 >= 1
+  sum_over_time(job:nccl_suspect:score[<2 dumps - 1s>]) / <2 results> >= 1
   or
-  sum_over_time(job:nccl_suspect:score[<10 dumps - 1s>]) / 6 >= 1
+  sum_over_time(job:nccl_suspect:score[<10 dumps - 1s>]) / <6 results> >= 1
 )
 and job:nccl_suspect:score > 0.5"""
 

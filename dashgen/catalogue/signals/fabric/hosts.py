@@ -55,14 +55,13 @@ ALERTS = (
     Alert(
         name="NcclFabricMtuMismatch",
         kind="fabric",
-        explained_by=BY_THE_SUSPECT,
         signal="node:network_mtu_odd:bytes",
         expr="node:network_mtu_odd:bytes > <threshold>",
         companion="host_network",
         limit="an MTU unlike that of the other nodes",
-        summary="Job {{ $labels.<job_label> }}: {{ $labels.device }} of {{ $labels.<node_label> }} has another MTU than its peers.",
+        summary="Job <this_job>: {{ $labels.device }} of {{ $labels.<node_label> }} has another MTU than its peers.",
         description="{{ $labels.device }} of {{ $labels.<node_label> }} has an MTU of {{ $value }} bytes, unlike the same "
-        "interface of most other nodes of job {{ $labels.<job_label> }}. Jobs of two nodes may work and larger ones hang or crawl. "
+        "interface of other nodes of job <this_job>. Jobs of two nodes may work and larger ones hang or crawl. "
         "Look first at the interface's configuration, then at every hop: `ping -M do -s 8972`.",
         tiers=tickets(Severity.WARNING, 0, medium=4, high=2),
         sources="An MTU that differs is wrong by itself; four dumps outlast a reconfiguration of all nodes.",
@@ -92,7 +91,7 @@ ALERTS = (
         expr="node:tcp_retransmits:ratio > <threshold>",
         companion="host_network",
         limit="more than <threshold %> of the TCP segments sent again",
-        summary="Job {{ $labels.<job_label> }}: {{ $labels.<node_label> }} sends much of its TCP traffic again.",
+        summary="Job <this_job>: {{ $labels.<node_label> }} sends much of its TCP traffic again.",
         description="{{ $labels.<node_label> }} sends {{ $value | humanizePercentage }} of its TCP segments again. NCCL over "
         "sockets, storage and the scheduler suffer; RDMA does not show here. Look first whether the job uses sockets: "
         "NET/Socket in its NCCL log.",

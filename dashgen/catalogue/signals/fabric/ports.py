@@ -13,7 +13,15 @@ from dashgen.catalogue.signals.fabric.counters import (
     Counter,
     rising,
 )
-from dashgen.catalogue.signals.fabric.tickets import BY_THE_SUSPECT, HURTS, WHERE, port_runbook, tickets
+from dashgen.catalogue.signals.fabric.tickets import (
+    BY_THE_SUSPECT,
+    FIGURE,
+    HURTS,
+    ONE_OR_MANY,
+    WHERE,
+    port_runbook,
+    tickets,
+)
 from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit
 
 
@@ -93,11 +101,10 @@ ALERTS = (
         expr="node:fabric_suspect:ratio > <threshold>",
         labels={"suspect": "network"},
         limit="the network is slow, and an error counter rises at more than <threshold %> of its published limit",
-        summary="Job {{ $labels.<job_label> }}: the network is slow and {{ $labels.<node_label> }} has rising "
-        "{{ $labels.counter }}.",
-        description="While the network of job {{ $labels.<job_label> }} is degraded, {{ $labels.counter }} of "
+        summary="Job <this_job>: the network is slow and {{ $labels.<node_label> }} has rising {{ $labels.counter }}.",
+        description="While the network of job <this_job> is degraded, {{ $labels.counter }} of "
         "{{ $labels.<node_label> }}{{ with $labels.device }} {{ . }}{{ end }}{{ with $labels.port }} port {{ . }}{{ end }} "
-        "rise at {{ $value | humanize }} times their published limit. Look first at the fabric board: is it this port "
+        "rise at {{ $value | humanizePercentage }} of their published limit. Look first at the fabric board: is it this port "
         "alone, and did it begin with the window?",
         tiers={
             Sensitivity.LOW: Tier(threshold=1, dumps=2, severity=Severity.WARNING, keep_firing=6),
@@ -134,7 +141,7 @@ ALERTS = (
         expr='node:fabric_errors:rate{counter="link_downed"} > <threshold>',
         companion="infiniband",
         limit="more than <threshold> links lost",
-        summary=f"Job {{{{ $labels.<job_label> }}}}: the link of {WHERE} went down.",
+        summary=f"Job <this_job>: the link of {WHERE} went down.",
         description=f"The link of {WHERE} has gone down within the last minutes, and may be back. {HURTS} Look first at "
         "the link state on the fabric board.",
         tiers=tickets(Severity.WARNING, 0, medium=0, high=0),
@@ -149,22 +156,28 @@ ALERTS = (
     Alert(
         name="NcclFabricPortDown",
         kind="fabric",
-        explained_by=BY_THE_SUSPECT,
         signal="node:fabric_port_down:state",
         expr="node:fabric_port_down:state < <threshold>",
         companion="infiniband",
         limit="port state below <threshold> (active)",
-        summary=f"Job {{{{ $labels.<job_label> }}}}: {WHERE} is down.",
+        summary=f"Job <this_job>: {WHERE} is down.",
         description=f"{WHERE} went down and has not come back: its state is {{{{ $value }}}}, 4 would be active. One rail of "
-        "job {{ $labels.<job_label> }} is missing on this node. Look first at `ibstat` there.",
+        "job <this_job> is missing on this node. Look first at `ibstat` there.",
         tiers=tickets(Severity.WARNING, 4, medium=8, high=2),
         rises=False,
         sources="leptonai/gpud calls a port dropped that is down for 4 minutes, eight dumps.",
         dashboard="fabric",
-        runbook=port_runbook(
-            "A port that had worked is not active. Communicators that use its rail hang, or go through fewer adapters.",
-            "link_downed",
-            "`ibstat` on the node, state of the far port on the switch; drain the node.",
+        runbook=Runbook(
+            meaning="A port that had worked is not active. Communicators that use its rail hang, or go through fewer adapters.",
+            look_first=(
+                "`ibstat` on the node: the state now; `dmesg | grep -i mlx5`: since when?",
+                "Fabric board, Link state by port: this port alone, or others of its rail or switch?",
+            ),
+            tell_apart=(ONE_OR_MANY,),
+            act=(
+                "State of the far port on the switch; reseat the cable, exchange the transceiver; drain the node until then.",
+            ),
+            tools=FABRIC_TOOLS,
         ),
     ),
     Alert(
@@ -174,12 +187,12 @@ ALERTS = (
         signal="node:fabric_errors:rate",
         # Errors of the last hour, for as long as they go on.
         expr="""
-<dump> * sum_over_time(node:fabric_errors:rate{counter="symbol_errors"}[1h]) > <threshold>
+<every> * sum_over_time(node:fabric_errors:rate{counter="symbol_errors"}[1h]) > <threshold>
 and
 node:fabric_errors:rate{counter="symbol_errors"}""",
         companion="infiniband",
         limit="more than <threshold> symbol errors an hour",
-        summary=f"Job {{{{ $labels.<job_label> }}}}: the signal at {WHERE} is bad.",
+        summary=f"Job <this_job>: the signal at {WHERE} is bad.",
         description=f"{WHERE} has counted {{{{ $value | humanize }}}} symbol errors within the last hour. {HURTS} Look first "
         "at the cable and the transceiver.",
         tiers=tickets(Severity.WARNING, 120, medium=2, high=0),
@@ -199,7 +212,7 @@ node:fabric_errors:rate{counter="symbol_errors"}""",
         expr='node:fabric_errors:rate{counter="receive_errors"} > <threshold>',
         companion="infiniband",
         limit="more than <threshold> broken packets a second",
-        summary=f"Job {{{{ $labels.<job_label> }}}}: {WHERE} receives broken packets.",
+        summary=f"Job <this_job>: {WHERE} receives broken packets.",
         description=f"{WHERE} receives {{{{ $value | humanize }}}} broken packets a second. {HURTS} Look first at the port "
         "at the far end of its cable.",
         tiers=tickets(Severity.INFO, 10, medium=2, high=0),
@@ -219,7 +232,7 @@ node:fabric_errors:rate{counter="symbol_errors"}""",
         expr='node:fabric_errors:rate{counter="discards"} > <threshold>',
         companion="infiniband",
         limit="more than <threshold> discarded packets a second",
-        summary=f"Job {{{{ $labels.<job_label> }}}}: {WHERE} discards packets.",
+        summary=f"Job <this_job>: {WHERE} discards packets.",
         description=f"{WHERE} discards {{{{ $value | humanize }}}} packets a second that it could not send. {HURTS} Look "
         "first whether other nodes do so too: then it is congestion.",
         tiers=tickets(Severity.INFO, 100, medium=2, high=0),
@@ -242,9 +255,11 @@ or
 60 * node:fabric_errors:rate{counter="integrity_errors"} > <integrity_errors>""",
         companion="infiniband",
         limit="more than <threshold> retrainings a minute, or more than <integrity_errors> integrity errors a minute",
-        summary=f"Job {{{{ $labels.<job_label> }}}}: the link of {WHERE} is unstable.",
-        description=f"{WHERE} counts {{{{ $value | humanize }}}} {{{{ $labels.counter }}}} a minute: the link keeps training "
-        f"itself again. {HURTS}",
+        summary=f"Job <this_job>: the link of {WHERE} is unstable.",
+        description=f"{WHERE} counts {FIGURE} {{{{ $labels.counter }}}} a minute: "
+        '{{ if eq $labels.counter "integrity_errors" }}more errors on the wire than it tolerates'
+        "{{ else }}the link keeps training itself again{{ end }}. "
+        f"{HURTS} Look first at the cable and the transceiver.",
         tiers={
             level: Tier(
                 threshold=5, dumps=dumps, severity=Severity.WARNING, keep_firing=10, extra={"integrity_errors": 0}
@@ -254,8 +269,9 @@ or
         sources=f"{NVSENTINEL}: link_error_recovery above 5 a minute; local_link_integrity_errors is fatal above 0.",
         dashboard="fabric",
         runbook=port_runbook(
-            "The link repairs itself again and again without going down. Each time its traffic waits.",
-            "link_recoveries",
+            "The link repairs itself again and again without going down, or sees more errors than it tolerates. Each time its "
+            "traffic waits.",
+            ("link_recoveries", "integrity_errors"),
             "As for symbol errors: cable, transceiver, then adapter; drain the node when it goes on.",
         ),
     ),
@@ -267,7 +283,7 @@ or
         expr='node:fabric_errors:rate{counter="buffer_overruns"} > <threshold>',
         companion="infiniband",
         limit="more than <threshold> overruns of a buffer",
-        summary=f"Job {{{{ $labels.<job_label> }}}}: a buffer of {WHERE} overran.",
+        summary=f"Job <this_job>: a buffer of {WHERE} overran.",
         description=f"Flow control of {WHERE} failed: packets came in for which there was no room. {HURTS} Look first at the "
         "MTU of both ends and at the firmware.",
         tiers=tickets(Severity.WARNING, 0, medium=0, high=0),
@@ -290,9 +306,11 @@ or
 node:fabric_errors:rate{counter="rnr_retries"} > <rnr_retries>""",
         companion="hw_counters",
         limit="unanswered operations at more than <threshold> a second, or receivers that are not ready at more than <rnr_retries> a second",
-        summary=f"Job {{{{ $labels.<job_label> }}}}: RDMA operations of {WHERE} time out.",
-        description=f"{WHERE} counts {{{{ $value | humanize }}}} {{{{ $labels.counter }}}} a second: its peers do not answer in "
-        f"time. {HURTS} Look first for the peer: the counter is on the side that waits.",
+        summary=f"Job <this_job>: RDMA operations of {WHERE} time out.",
+        description=f"{WHERE} counts {FIGURE} {{{{ $labels.counter }}}} a second: "
+        '{{ if eq $labels.counter "rnr_retries" }}its peers are not ready to receive'
+        "{{ else }}its peers do not answer in time{{ end }}. "
+        f"{HURTS} Look first for the peer: the counter is on the side that waits.",
         tiers={
             level: Tier(threshold=1, dumps=dumps, severity=Severity.WARNING, keep_firing=10, extra={"rnr_retries": 0})
             for level, dumps in ((Sensitivity.MEDIUM, 2), (Sensitivity.HIGH, 0))
@@ -300,8 +318,9 @@ node:fabric_errors:rate{counter="rnr_retries"} > <rnr_retries>""",
         sources=f"{NVSENTINEL}: local_ack_timeout_err above 1 a second; rnr_nak_retry_err is fatal above 0.",
         dashboard="fabric",
         runbook=port_runbook(
-            "RDMA operations are repeated because nobody acknowledged them. After NCCL_IB_RETRY_CNT the job aborts.",
-            "ack_timeouts",
+            "RDMA operations are repeated because nobody acknowledged them, or because the receiver was not ready. After "
+            "NCCL_IB_RETRY_CNT the job aborts.",
+            ("ack_timeouts", "rnr_retries"),
             "Find the silent peer: its port state, its firmware, PFC storms on the path between.",
         ),
     ),
@@ -313,7 +332,7 @@ node:fabric_errors:rate{counter="rnr_retries"} > <rnr_retries>""",
         expr='node:fabric_errors:rate{counter="slow_restarts"} > <threshold>',
         companion="hw_counters",
         limit="more than <threshold> slow restarts a second",
-        summary=f"Job {{{{ $labels.<job_label> }}}}: RoCE of {WHERE} keeps slowing down.",
+        summary=f"Job <this_job>: RoCE of {WHERE} keeps slowing down.",
         description=f"{WHERE} restarts {{{{ $value | humanize }}}} RoCE connections a second slowly, which it does after loss. "
         f"{HURTS} Look first at congestion notifications on the fabric board: who receives them, who sends them?",
         tiers=tickets(Severity.INFO, 10, medium=2, high=0),
@@ -333,7 +352,7 @@ node:fabric_errors:rate{counter="rnr_retries"} > <rnr_retries>""",
         expr='10 * <dump> * node:fabric_errors:rate{counter="carrier_changes"} > <threshold>',
         companion="host_network",
         limit="more than <threshold> changes of the carrier within ten dumps",
-        summary="Job {{ $labels.<job_label> }}: {{ $labels.device }} of {{ $labels.<node_label> }} flaps.",
+        summary="Job <this_job>: {{ $labels.device }} of {{ $labels.<node_label> }} flaps.",
         description="{{ $labels.device }} of {{ $labels.<node_label> }} has changed its carrier {{ $value | humanize }} times "
         f"within ten dump intervals. {HURTS} Look first at the cable.",
         tiers=tickets(Severity.INFO, 2, medium=0, high=0),

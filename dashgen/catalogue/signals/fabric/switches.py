@@ -42,7 +42,7 @@ ALERTS = (
         expr="""
 node:switch_errors:rate{counter="link_downed"} > <threshold>
 or
-<dump> * sum_over_time(node:switch_errors:rate{counter="symbol_errors"}[1h]) > <symbol_errors>
+<every> * sum_over_time(node:switch_errors:rate{counter="symbol_errors"}[1h]) > <symbol_errors>
 and
 node:switch_errors:rate{counter="symbol_errors"}
 or

@@ -9,8 +9,14 @@ from dashgen.catalogue.runbooks import COUNTERS, FABRIC_TOOLS
 from dashgen.model import Runbook, Scope, Sensitivity, Severity, Tier
 
 WHERE = "{{ $labels.device }} port {{ $labels.port }} of {{ $labels.<node_label> }}"
+FIGURE = '{{ if lt $value 1.0 }}{{ printf "%.2g" $value }}{{ else }}{{ $value | humanize }}{{ end }}'
+"""A rate, which `humanize` alone would write in thousandths."""
+ONE_OR_MANY = (
+    "One port: its cable, transceiver or adapter. All ports of a node: the node. Ports of one rail or one switch "
+    "on many nodes: the switch."
+)
 HURTS = (
-    "On its own this proves no harm: NcclFabricSuspect fires too when the network of job {{ $labels.<job_label> }} is slow "
+    "On its own this proves no harm: NcclFabricSuspect fires too when the network of job <this_job> is slow "
     "at the same time."
 )
 
@@ -23,8 +29,9 @@ def tickets(severity: Severity, threshold: float, *, medium: int, high: int, hol
     }
 
 
-def port_runbook(meaning: str, counter: str, *act: str) -> Runbook:
-    """The runbook of one counter; ``act`` is what to do first."""
+def port_runbook(meaning: str, which: str | tuple[str, ...], *act: str) -> Runbook:
+    """The runbook of a counter, or of several; ``act`` is what to do first."""
+    rising = (which,) if isinstance(which, str) else which
     return Runbook(
         meaning=meaning,
         look_first=(
@@ -32,14 +39,13 @@ def port_runbook(meaning: str, counter: str, *act: str) -> Runbook:
             "Job board: is mixed or network bandwidth in a degradation window at the same time?",
         ),
         tell_apart=(
-            "One port: its cable, transceiver or adapter. All ports of a node: the node. Ports of one rail or one switch "
-            "on many nodes: the switch.",
+            ONE_OR_MANY,
             "Counters are kept for ever and count other traffic too, storage for one: only what rises now is evidence.",
         ),
-        act=(*act, f"Its line of the counter table: {COUNTERS[counter]}"),
+        act=(*act, *(f"Its line of the counter table: {COUNTERS[counter]}" for counter in rising)),
         tools=FABRIC_TOOLS,
     )
 
 
-# A port that is under suspicion speaks for its counters.
+# A node that is under suspicion speaks for its counters, and not for what it does not look at: dead ports, odd MTUs.
 BY_THE_SUSPECT: Mapping[str, Scope] = {"NcclFabricSuspect": "node"}
