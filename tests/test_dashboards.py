@@ -253,6 +253,22 @@ def test_the_panels_of_a_transport_show_that_transport_and_no_other() -> None:
     assert found == 3
 
 
+def test_what_runbooks_name_on_a_board_is_there() -> None:
+    words = {"Job": "job", "Outlier": "outliers", "Fabric": "fabric", "Telemetry": "telemetry"}
+    there = {
+        slug: [part.title.lower() for row in board.rows for part in (row, *row.panels)]
+        for board in build.dashboards(config.Site())
+        if (slug := board.slug) in words.values()
+    }
+    found = 0
+    for alert in catalogue.ALERTS:
+        for step in (*alert.runbook.look_first, *alert.runbook.tell_apart, *alert.runbook.act):
+            for board, named in re.findall(r"([A-Z]\w+) board, ([^:.?]+)", step):
+                found += 1
+                assert any(title.startswith(named.lower()) for title in there[words[board]]), f"{alert.name}: {step}"
+    assert found > 5
+
+
 # Choices.
 
 

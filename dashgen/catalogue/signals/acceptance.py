@@ -68,7 +68,7 @@ ALERTS = (
             meaning="Not even the fastest member of the fastest communicator comes near what the same hardware did in nccl-tests. "
             "A job that was slow from its very start shows only here: its own baseline knows nothing better.",
             look_first=(
-                "Job board, bandwidth panels: the line of the expected bandwidth, and since when the job is below it.",
+                "Job board, Bus bandwidth of the best path: the line of the expected bandwidth, and since when the job is below it.",
                 "Do other jobs on other nodes reach it? Then these nodes; if none does, the accepted value is out of date.",
             ),
             tell_apart=(

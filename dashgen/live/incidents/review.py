@@ -20,7 +20,7 @@ from dashgen.live.incidents.look import Found
 from dashgen.live.incidents.windows import Incident
 from dashgen.preview import make, page, sections, story
 from dashgen.preview.sections import plain_table, text
-from dashgen.recordings.format import Fault
+from dashgen.recordings.format import Fault, selector
 
 MARK = "<!DOCTYPE html>\n<!-- Written by `dashgen incidents`. -->\n"
 """How a review begins, by which one is known that may be replaced."""
@@ -143,18 +143,17 @@ def _timeline(one: Incident) -> Iterator[tuple[str, str, str]]:
 def _links(one: Incident, site: Site, link: str) -> Iterator[str]:
     """Where to look further."""
     targets = []
+    of_job = {site.labels.job: one.job} | ({site.labels.cluster: one.cluster} if site.labels.cluster else {})
+    place = {"var-job": one.job} | ({"var-cluster": one.cluster} if site.labels.cluster else {})
     around = {"from": round(1000 * (one.start - 900)), "to": round(1000 * (one.end + 900))}
     if site.grafana.url:
         for slug in _boards(one):
-            asked = urllib.parse.urlencode({"var-job": one.job, **around})
+            asked = urllib.parse.urlencode(place | around)
             address = f"{site.grafana.url.rstrip('/')}/d/{site.grafana.uid_prefix}{slug}?{asked}"
             targets.append((address, f"Board {slug} in Grafana"))
     if link:
         range_of = {"g0.range_input": f"{round(one.length) + 1800}s", "g0.end_input": words.moment(one.end + 900)}
-        expr = build.fill(
-            f'{VERDICT}{{<job_label>="<id>"}}', site, {"id": one.job.replace("\\", "\\\\").replace('"', '\\"')}
-        )
-        asked = urllib.parse.urlencode({"g0.expr": expr, "g0.tab": "0", **range_of})
+        asked = urllib.parse.urlencode({"g0.expr": selector(VERDICT, of_job), "g0.tab": "0", **range_of})
         targets.append((f"{link}/graph?{asked}", "The verdict in Prometheus"))
     for name in dict.fromkeys(each.name for each in one.alerts):
         if site.runbook_url.startswith("http"):

@@ -23,13 +23,12 @@ import numpy as np
 from dashgen.errors import UserError
 from dashgen.live.client.access import TENANT
 from dashgen.live.client.api import Key, Prometheus, Samples, join
+from dashgen.recordings.format import MOST_SAMPLES
 from dashgen.recordings.importing import Progress
 
 PIECE = 300.0  # seconds of raw samples in one answer
 AT_ONCE = 4  # a quarter of the queries that a Prometheus runs at a time (--query.max-concurrency is 20)
 SETTLED = 120.0  # seconds after which a Prometheus behind remote write, too, has what there is
-MOST_SAMPLES = 12_000_000
-"""All samples of a recording: 16 bytes each, and as much again on the recording's grid."""
 
 
 class Fetcher:
