@@ -54,6 +54,8 @@ def checked(duration: str) -> str:
 
 
 def _written(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("is no duration, write for example 30s or 1m")
     return seconds(value) if isinstance(value, str) else value
 
 

@@ -66,7 +66,7 @@ def site(built: Path, tmp_path: Path) -> Path:
     [
         (b"lables: {job: a}\n", "dashgen.yaml: lables: no such key; `dashgen config schema` lists the keys"),
         (b"labels: {job: a-b}\n", "dashgen.yaml: labels.job: 'a-b' is not a Prometheus label name"),
-        (b"labels: {job: a, job: b}\n", "dashgen.yaml: not YAML: line 1: key 'job' is given twice; remove one of them"),
+        (b"labels: {job: a, job: b}\n", "dashgen.yaml: not YAML: line 1: key 'job' is given twice; correct it"),
         (b"fabric: \xff\xfe\n", "dashgen.yaml: not UTF-8 text; save it as UTF-8"),
         (b"alerts: {NcclJobSlow: {}}\n", "dashgen.yaml: alerts.NcclJobSlow: no such alert; the alerts are "),
         (b'"a\\nb\\e[31m": 1\n', "dashgen.yaml: a b [31m: no such key"),
@@ -107,7 +107,7 @@ def test_a_bad_configuration_is_one_line_and_nothing_is_written(
         (["validate", "--recordings", "folder"], "folder: no recording (a folder with recording.yaml)"),
         (["validate", "--recordings", str(RECORDING), "--report", "missing/report.json"], "missing/report.json: "),
         (["lint", "file"], "file: not readable as JSON"),
-        (["lint", "folder"], "folder: no *.json"),
+        (["lint", "folder"], "folder: no dashboard"),
     ],
 )
 def test_a_wrong_command_line_is_one_line_and_nothing_is_written(
@@ -154,6 +154,7 @@ def test_a_missing_tool_is_one_line_that_says_how_to_get_it(tmp_path: Path, miss
         ("key", rf"{STORY}: stroy: "),
         ("yaml", rf"{STORY}: not readable as a recording"),
         ("site", rf"{STORY}: site: lables: no such key"),
+        ("code", rf"{STORY}: site: overlays: a recording brings none; give them with -c"),
     ],
 )
 def test_a_damaged_recording_is_one_line(tmp_path: Path, damage: str, says: str) -> None:
@@ -165,7 +166,12 @@ def test_a_damaged_recording_is_one_line(tmp_path: Path, damage: str, says: str)
     elif damage == "absent":
         samples.unlink()
     else:
-        more = {"key": "stroy: x\n", "yaml": "a: b: c\n", "site": "site: {lables: {job: a}}\n"}[damage]
+        more = {
+            "key": "stroy: x\n",
+            "yaml": "a: b: c\n",
+            "site": "site: {lables: {job: a}}\n",
+            "code": "site: {overlays: [mine.libsonnet]}\n",
+        }[damage]
         text = re.sub(r"^site:.*\n(?: .*\n)*", "", story.read_text(), flags=re.MULTILINE)
         story.write_text(text + more)
     line = is_one_clear_line(dashgen("validate", "--recordings", copy, "--sensitivity", "low", cwd=tmp_path))
@@ -200,6 +206,57 @@ def test_standard_output_that_is_full_is_an_error_and_one_that_is_closed_early_i
         )
         os.close(write)
         assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("asked", "closed", "code"),
+    [
+        ("cost --gpus 4", ">&-", 0),
+        ("cost --gpus 4", "2>&-", 0),
+        ("build --check", ">&-", 1),
+        ("nope", "2>/dev/full", 2),
+    ],
+)
+def test_started_without_a_stream_a_command_does_what_it_does_and_leaves_with_its_code(
+    tmp_path: Path, asked: str, closed: str, code: int
+) -> None:
+    command = ["sh", "-c", f'exec "$0" -m dashgen {asked} {closed}', sys.executable]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == code and "Traceback" not in done.stderr, done
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        (("simulate", "healthy", "-o", "x", "--seed", "-5"), "--seed"),
+        (("record", "--job", "1", "-o", "x", "--start", "0001-01-01T00:00:00+14:00"), "between 2015 and 2100"),
+        (
+            ("doctor", "--at", "9999-12-31T23:59:59-14:00", "--prometheus", "http://127.0.0.1:9"),
+            "between 2015 and 2100",
+        ),
+        (("validate", "--report", "sealed/x.json", "--recordings", str(RECORDING)), "sealed: cannot be written; name"),
+        (
+            ("incidents", "--recording", str(RECORDING), "--format", "csv", "-o", "none/x.csv"),
+            "its folder does not exist",
+        ),
+        (("baseline", "log", "--update", "sealed"), "name a readable file with --update"),
+        (("build", "-o", "log"), "name another folder with -o"),
+    ],
+    ids=lambda each: each[0] if isinstance(each, tuple) else "",
+)
+def test_what_cannot_be_is_said_before_the_work(tmp_path: Path, asked: tuple[str, ...], says: str) -> None:
+    log = ROOT / "tests/ncclperf/one-node.txt"
+    (tmp_path / "log").write_text(log.read_text())
+    (tmp_path / "sealed").mkdir(mode=0o555)
+    if "sealed/x.json" in asked and os.access(tmp_path / "sealed", os.W_OK):
+        pytest.skip("whoever runs this may write everywhere")
+    assert says in is_one_clear_line(dashgen(*asked, cwd=tmp_path))
+
+
+def test_a_choice_of_the_data_source_takes_no_name_that_a_board_uses(tmp_path: Path) -> None:
+    (tmp_path / "dashgen.yaml").write_text("grafana: {datasource: {variable: job}}\n")
+    line = is_one_clear_line(dashgen("build", cwd=tmp_path))
+    assert line.startswith("dashgen.yaml: grafana.datasource.variable: boards have a variable job already; ")
 
 
 # Building and checking.

@@ -47,8 +47,8 @@ BAD = [
     ("lables: {job: a}", "lables", "no such key; `dashgen config schema` lists the keys"),
     ("labels: {jobs: a}", "labels.jobs", "no such key"),
     ("alerts: {NcclJobDegraded: {low: {treshold: 1}}}", "alerts.NcclJobDegraded.low.treshold", "no such key"),
-    ("labels: {job: a}\nfabric: xGMI\nlabels: {job: b}", "not YAML: line 1", "'labels' is given twice; remove one"),
-    ("labels:\n  job: a\n  job: b", "not YAML: line 2", "'job' is given twice"),
+    ("labels: {job: a}\nfabric: xGMI\nlabels: {job: b}", "not YAML: line 3", "'labels' is given twice"),
+    ("labels:\n  job: a\n  job: b", "not YAML: line 3", "'job' is given twice"),
     ("1: 2", "1", "strings"),
     # types
     ("- a", "expects keys with values", "dashgen config init"),

@@ -322,8 +322,8 @@ def test_before_the_job_there_is_none(served: Served, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--job", "1"], "--job needs a place to look; give --prometheus URL or --recording DIR"),
-        (["--job", "1", "--prometheus", "http://x", "--recording", "y"], "--job needs a place to look"),
+        (["--job", "1"], "--job needs one place to look; give either --prometheus URL or --recording DIR"),
+        (["--job", "1", "--prometheus", "http://x", "--recording", "y"], "--job needs one place to look"),
         (["--prometheus", "http://x"], "add --job ID"),
         (["--at", "2025-01-01"], "add --job ID"),
         (["--job", "1", "--prometheus", "x"], "x: not an http:// or https:// address"),

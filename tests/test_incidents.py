@@ -299,8 +299,8 @@ def test_annotations_are_written_once_and_hold_no_markup() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "needs a place to look"),
-        (["--recording", "a", "--prometheus", "http://x"], "needs a place to look"),
+        ([], "needs one place to look"),
+        (["--recording", "a", "--prometheus", "http://x"], "needs one place to look"),
         (["--recording", "a", "--since", "2h"], "a recording is looked at as a whole"),
         (["--recording", "none"], "none/recording.yaml: No such file"),
         (["--recording", str(RECORDINGS / "idle"), "--job", "none"], "no series with slurm_job_id='none'"),

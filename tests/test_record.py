@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from command import dashgen
-from processes import serving, tool
+from processes import PATIENCE, serving, tool
 from servers import Asked, Reply, answering, success
 
 from dashgen import build
@@ -25,6 +26,7 @@ from dashgen.engine.prometheus import evaluate
 from dashgen.errors import UserError
 from dashgen.live.client.api import Prometheus
 from dashgen.live.client.http import Client
+from dashgen.live.recorder.fetch import Fetcher
 from dashgen.live.recorder.grid import on_grid, rhythm
 from dashgen.live.recorder.record import record
 from dashgen.model import Sensitivity
@@ -339,7 +341,7 @@ def test_bad_arguments_are_refused_before_anything_is_asked(tmp_path: Path) -> N
     options = ["--job", "7", "-o", "out"]
     for given, message in (
         (["--start", "2026-01-01", "--end", "2026-01-01"], "is not after"),
-        (["--start", "0001-01-01"], "are too long for one recording"),
+        (["--start", "2016-01-01"], "are too long for one recording"),
         ([], "--start, --since: give one of them"),
         (["--since", "2h", "--start", "2026-01-01"], "--start, --since: give one of them"),
         (["--since", "2 hours"], "'2 hours' is not a duration"),
@@ -350,6 +352,28 @@ def test_bad_arguments_are_refused_before_anything_is_asked(tmp_path: Path) -> N
         with answering(nobody) as (url, asked):
             done = dashgen("record", "--prometheus", url, *options, *given, cwd=tmp_path)
         assert (done.returncode, asked) == (2, []) and message in done.stderr, done.stderr
+
+
+def test_whoever_is_interrupted_waits_for_no_answer_that_is_still_to_come() -> None:
+    begun, ended, answered = threading.Event(), threading.Event(), []
+
+    def reply(asked: Asked) -> Reply:
+        if b"slow" not in asked.body:
+            begun.wait(PATIENCE)
+            return Reply(status=422)
+        begun.set()
+        ended.wait(PATIENCE)
+        answered.append(asked)
+        return success({"resultType": "matrix", "result": []})
+
+    with answering(reply) as (url, _):
+        fetch = Fetcher(Prometheus(Client(url)), START.timestamp(), START.timestamp() + 60, None, None)
+        try:
+            with pytest.raises(UserError):
+                fetch(['{__name__="slow"}', '{__name__="refused"}'])
+            assert not answered
+        finally:
+            ended.set()
 
 
 def test_the_command_records_the_last_hours(tmp_path: Path) -> None:

@@ -43,11 +43,16 @@ def plain(
     from dashgen.grafana import dashboard as grafana
 
     views = dashboards(site)
+    picker = site.grafana.datasource.variable
+    if picker in {variable.name for view in views for variable in view.variables}:
+        raise UserError(
+            f"dashgen.yaml: grafana.datasource.variable: boards have a variable {picker} already; name it otherwise"
+        )
     style = grafana.Style(
         uid_prefix=site.grafana.uid_prefix,
         title_prefix=site.grafana.title_prefix,
         tags=site.grafana.tags,
-        datasource=site.grafana.datasource.variable,
+        datasource=picker,
         datasource_regex=site.grafana.datasource.regex,
         datasource_default=site.grafana.datasource.default,
         min_interval=durations.text(site.dump_interval),

@@ -99,14 +99,13 @@ def _run(plan: Plan) -> None:
         with running(plan, folder, lambda step: say(f"starting: {step}", err=True)) as stack:
             watch = Watch(stack, prometheus(stack.urls["prometheus"]))
             (_show if sys.stdout.isatty() else _tell)(stack, watch)
-    except KeyboardInterrupt:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
     except UserError as error:
         raise UserError(f"{error}; logs are in {folder}") from error
-    else:
+    except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
-        say("the demo is over; --for makes it longer")
+        raise
+    shutil.rmtree(folder, ignore_errors=True)
+    say("the demo is over; --for makes it longer")
 
 
 def _tell(stack: Stack, watch: Watch) -> None:

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from io import TextIOWrapper
 from typing import NoReturn
 
@@ -24,6 +25,10 @@ EXTRAS = {"numpy": "recordings", "plotly": "preview"}
 
 def run(app: Callable[..., object]) -> None:
     """Run the command line, which typer made, to its end and leave with its exit code."""
+    # Started without them, as some services do, there is nobody to tell.
+    sys.stdout, sys.stderr = (
+        stream or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w") for stream in (sys.stdout, sys.stderr)
+    )
     # Rules and runbooks are UTF-8, whatever the terminal's language.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
@@ -34,8 +39,7 @@ def run(app: Callable[..., object]) -> None:
     try:
         # Without standalone mode typer leaves errors, and the exit code, to us.
         code = app(prog_name="dashgen", standalone_mode=False)
-        if out is not None:
-            out.flush()
+        out.flush()
     except SystemExit as end:
         # Except where typer or rich find that the reader has gone (| head), which for them is exit code 1.
         sys.exit(0 if end.code == 1 else end.code)
@@ -81,5 +85,6 @@ def _usage(error: typer.TyperException) -> str:
 
 def _fail(message: str) -> NoReturn:
     # One line, whatever a file name or a configuration contains.
-    typer.echo(line(f"dashgen: {message}"), err=True)
+    with suppress(OSError):
+        typer.echo(line(f"dashgen: {message}"), err=True)
     sys.exit(2)

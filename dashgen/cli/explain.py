@@ -45,7 +45,7 @@ def explain(
         say(text(name, site))
         return
     if (prometheus is None) == (recording is None):
-        raise UserError("explain: --job needs a place to look; give --prometheus URL or --recording DIR")
+        raise UserError("explain: --job needs one place to look; give either --prometheus URL or --recording DIR")
     check(name, site)
     asked = None if at is None else utc(at).timestamp()
     if prometheus is not None:

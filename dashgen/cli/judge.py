@@ -31,14 +31,15 @@ def validate(
 ) -> None:
     """Run every rule and every panel against recordings on real promtool and Prometheus."""
     from dashgen import build as building
+    from dashgen.output.writer import check_file
     from dashgen.validation import results as scoreboard
     from dashgen.validation import validate as proof
 
     site = site_of(config)
     tiers = sensitivity or list(Sensitivity)
     folders = scoreboard.folders(recordings)
-    if report is not None and not report.absolute().parent.is_dir():
-        raise UserError(f"{report}: its folder does not exist; make it, or name another file with --report")
+    if report is not None:
+        check_file(report, "--report")
     packs = proof.check_packs(building.bundle(site, tiers), building.exposed(site))
     jobs = [(building.bundle(own, tiers), folder) for folder, own in scoreboard.sites(folders, site)]
     with progress(len(jobs), "proving") as step:
@@ -77,13 +78,14 @@ def score(
     config: Config = None,
 ) -> None:
     """Judge an alert pack, dashgen's or anybody's, on recordings whose truth is known."""
+    from dashgen.output.writer import check_file
     from dashgen.validation import packs, recorded
     from dashgen.validation import score_report as scorecard
 
     site = site_of(config)
     jobs = scorecard.gather(recordings or [DEFAULT_RECORDINGS], site)
-    if json is not None and not json.absolute().parent.is_dir():
-        raise UserError(f"{json}: its folder does not exist; make it, or name another file with --json")
+    if json is not None:
+        check_file(json, "--json")
     judged = packs.own(sensitivity or list(Sensitivity)) if rules is None else packs.theirs(rules, sensitivity or [])
     using = _engine(offsets)
     using.check(judged)

@@ -59,7 +59,10 @@ def span(start: datetime | None, end: datetime | None, since: str | None) -> tup
         raise UserError(f"--since: {error}; write it as 90s, 30m, 2h or 7d") from error
     if not asked:
         raise UserError(f"--since {since}: no time at all; write it as 90s, 30m, 2h or 7d")
-    return until - timedelta(seconds=asked), until
+    try:
+        return until - timedelta(seconds=asked), until
+    except OverflowError as error:
+        raise UserError(f"--since {since}: longer than there is time; write it as 90s, 30m, 2h or 7d") from error
 
 
 def record(
@@ -134,7 +137,7 @@ def incidents(
 ) -> None:
     """Tell when jobs were slow or stood still, whose fault it was, and what it cost."""
     if (prometheus is None) == (recording is None):
-        raise UserError("incidents: needs a place to look; give --prometheus URL or --recording DIR")
+        raise UserError("incidents: needs one place to look; give either --prometheus URL or --recording DIR")
     if recording is not None and (start or end or since):
         raise UserError("--start, --end, --since: a recording is looked at as a whole; leave them out")
     _check_form(format, output)
@@ -161,12 +164,15 @@ def _check_form(form: Form, output: Path | None) -> None:
     """Before anything is asked: a review needs a file, and not somebody else's."""
     if form is Form.TABLE and output is not None:
         raise UserError("--output: a table is for the terminal; add --format json, csv or html")
+    from dashgen.output.writer import check_file, check_own
+
     if form is not Form.HTML:
+        if output is not None:
+            check_file(output, "-o")
         return
     needs("plotly")
     from dashgen.engine.programs import find
     from dashgen.live.incidents.review import MARK
-    from dashgen.output.writer import check_own
 
     if output is None:
         raise UserError("--format html: needs a file; add -o review.html")

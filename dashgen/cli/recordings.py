@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 def simulate(
     scenario: Annotated[str, typer.Argument(help="name of a scenario that comes with dashgen, or a YAML file")],
     output: Annotated[Path, typer.Option("--output", "-o", help="folder of the recording")],
-    seed: Annotated[int | None, typer.Option("--seed", help="instead of the scenario's own")] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, max=2**63 - 1, help="instead of the scenario's own")
+    ] = None,
 ) -> None:
     """Make a recording from a scenario: a physical model of a training job, deterministic by seed."""
     from dashgen.recordings.importing import check_writable

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dashgen.errors import UserError
 from dashgen.guard.text import block
 from dashgen.model import Sensitivity
 
@@ -54,6 +55,9 @@ def needs(module: str) -> None:
 
 
 def utc(moment: datetime) -> datetime:
+    """A moment that an option gives, in UTC. Raises UserError outside the years that metrics can be of."""
+    if not 2015 <= moment.year < 2100:
+        raise UserError(f"{moment.isoformat()}: no time that metrics are of; name one between 2015 and 2100")
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 

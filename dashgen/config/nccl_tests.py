@@ -237,7 +237,7 @@ def merge(path: Path, values: Mapping[Key, float]) -> str:
 
     Raises UserError when the file is no configuration, or is written so that the key cannot be replaced safely.
     """
-    before = config.load(path).acceptance if path.exists() else {}
+    before = config.load(path, "--update").acceptance if path.exists() else {}
     both: dict[Key, float] = {
         (kind, how, each): value
         for kind, transports in before.items()

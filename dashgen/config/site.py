@@ -191,8 +191,8 @@ def site(data: object, where: str) -> Site:
     return checked(Site, data, where, "`dashgen config schema` lists the keys, `dashgen config init` shows them")
 
 
-def load(path: Path | None) -> Site:
-    """The site's configuration: the given file, else ``dashgen.yaml`` here, else all defaults.
+def load(path: Path | None, option: str = "-c") -> Site:
+    """The site's configuration: the file that ``option`` gave, else ``dashgen.yaml`` here, else all defaults.
 
     Raises UserError, naming file, key and remedy, when the file is unreadable or wrong.
     """
@@ -200,7 +200,7 @@ def load(path: Path | None) -> Site:
         path = Path(DEFAULT_FILE)
         if not path.exists():
             return Site()
-    text = read_text(path, MOST_BYTES, "name a readable file with -c")
+    text = read_text(path, MOST_BYTES, f"name a readable file with {option}")
     try:
         data = parse_yaml(text)
     except ValueError as error:

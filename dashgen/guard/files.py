@@ -145,9 +145,9 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
     for place in (key for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"):
         key = loader.construct_object(place)
         if isinstance(place, yaml.CollectionNode):
-            raise _error("a key is a list or a mapping, which is unhashable", node.start_mark)
+            raise _error("a key is a list or a mapping, which is unhashable", place.start_mark)
         if key in seen:
-            raise _error(f"key {quoted(key)} is given twice; remove one of them", node.start_mark)
+            raise _error(f"key {quoted(key)} is given twice", place.start_mark)
         seen.add(key)
     found: dict[Any, Any] = loader.construct_mapping(node, deep=True)
     return found

@@ -21,23 +21,32 @@ MOST_WORK = 50_000_000
 """Sum of the cubes of what queries nest, with which the time to look at them grows: 30 of the deepest there may be."""
 
 
+_LOOKS = frozenset({"panels", "rows", "dashboard", "schemaVersion", "templating"})
+"""Keys of which every dashboard has one."""
+
+
 def dashboards(paths: Sequence[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
     """The dashboards in files and folders. Raises UserError for a file that is no dashboard, or too much of one."""
     remedy = "export it from Grafana as JSON"
     for path in paths:
-        files = sorted(path.rglob("*.json")) if path.is_dir() else [path]
-        if not files:
-            raise UserError(f"{path}: no *.json in this folder; name dashboard files")
-        for file in files:
+        whole = path.is_dir()
+        found = 0
+        for file in sorted(path.rglob("*.json")) if whole else [path]:
             try:
                 data = parse_json(read_bytes(file, remedy="name a dashboard that Grafana exported"))
             except ValueError as error:
                 raise UserError(f"{file}: not readable as JSON: {line(str(error), 160)}; {remedy}") from error
+            # Folders hold manifests and other targets' files as well.
+            if whole and not (isinstance(data, dict) and _LOOKS.intersection(data)):
+                continue
             if not isinstance(data, dict):
                 raise UserError(f"{file}: not a dashboard; {remedy}")
             if problem := _too_much(data):
                 raise UserError(f"{file}: {problem}; split the dashboard")
+            found += 1
             yield file, data
+        if not found:
+            raise UserError(f"{path}: no dashboard in this folder; name dashboard files")
 
 
 def _too_much(board: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ import socket
 import ssl
 import threading
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -20,6 +20,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 MOST_AT_ONCE = 8  # connections kept for one server
 
 _current = threading.local()
+_ongoing: set[Callable[[], None]] = set()
 
 
 class _Plain(HTTPConnection):
@@ -79,8 +80,16 @@ def hung_up_after(seconds: float) -> Iterator[threading.Event]:
     timer = threading.Timer(seconds, hang_up)
     timer.daemon = True
     timer.start()
+    _ongoing.add(hang_up)
     try:
         yield over
     finally:
+        _ongoing.discard(hang_up)
         timer.cancel()
         _current.connection = None
+
+
+def hang_up_all() -> None:
+    """Shut down the connections of all threads, so that whoever has to end need not wait for a server."""
+    for hang_up in tuple(_ongoing):
+        hang_up()

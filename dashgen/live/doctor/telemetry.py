@@ -90,7 +90,7 @@ def other_labels(probe: Probe) -> Iterator[Diagnosis]:
         if near:
             yield Diagnosis(f"labels.{role}", f"{said}; {near[0]} looks like it", {"labels": {role: near[0]}})
         else:
-            yield Diagnosis(f"labels.{role}", f"{said}; there are {named(there)}")
+            yield Diagnosis(f"labels.{role}", f"{said}; there are {named(there) or 'none'}")
 
 
 def _on_target_info(probe: Probe) -> bool:

@@ -23,6 +23,7 @@ import numpy as np
 from dashgen.errors import UserError
 from dashgen.live.client.access import TENANT
 from dashgen.live.client.api import Key, Prometheus, Samples, join
+from dashgen.live.client.connections import hang_up_all
 from dashgen.recordings.format import MOST_SAMPLES
 from dashgen.recordings.importing import Progress
 
@@ -66,6 +67,9 @@ class Fetcher:
                 if self._progress:
                     self._progress(done, len(tasks))
                 waiting.discard(future)  # with what it holds
+        except BaseException:
+            hang_up_all()
+            raise
         finally:
             pool.shutdown(cancel_futures=True)
         return {key: join(pieces) for key, pieces in sorted(found.items())}
