@@ -134,7 +134,7 @@ def selectors(tree: Tree) -> tuple[Selector, ...]:
 
 def names(expr: str) -> frozenset[str]:
     """The series that an expression reads, those aside that only matchers tell."""
-    return frozenset(each.name for each in selectors(parse(expr)) if each.name)
+    return read(parse(expr))
 
 
 def patterns(tree: Tree) -> Iterator[str]:

@@ -221,10 +221,10 @@ def test_credentials_come_from_the_environment_or_a_file(tmp_path: Path) -> None
     [
         (f"basic_auth: {{password: {SECRET}, user: me}}", "basic_auth.user: Extra inputs"),
         (f"authorization: {{credentials: [{SECRET}]}}", "authorization.credentials"),
-        (f"{SECRET}: [", "not YAML in line 1"),
+        (f"{SECRET}: [", "not YAML in line 2"),
         (f"authorization: {{credentials: '{SECRET}é'}}", "holds a character"),
         ("tls_config: {ca_file: none.pem}", "none.pem: not usable for TLS"),
-        ("bearer_token_file: none", "none: not readable: No such file"),
+        ("bearer_token_file: none", "none: No such file or directory; check the path"),
         ("bearer_token_file: /dev/zero", "not a regular file"),
         (f"authorization: {{credentials: {SECRET}}}\nbasic_auth: {{}}", "set only one of"),
     ],

@@ -16,7 +16,8 @@ from dashgen.model import Sensitivity
 from dashgen.simulator.scenario import Scenario, scenario_path
 from dashgen.simulator.simulate import simulate
 from dashgen.validation.judge import Incident
-from dashgen.validation.trials import PACKS, Result, execute, rule_files, run
+from dashgen.validation.packs import rule_files
+from dashgen.validation.trials import PACKS, Result, execute, run
 from dashgen.worlds.draw import Trial, family
 from dashgen.worlds.worlds import world_trial
 

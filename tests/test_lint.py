@@ -352,6 +352,13 @@ def test_the_command_reports_the_vendors_faults_in_every_form_and_fails(tmp_path
     assert f"boards/deeper/vendor.json: {line} [title-query-mismatch]" in done["text"].stdout.splitlines()
 
 
+def test_a_folder_of_ones_own_build_is_clean_whatever_else_lies_in_it(tmp_path: Path) -> None:
+    targets = [word for target in ("files", "terraform", "resources") for word in ("--target", target)]
+    assert dashgen("build", *targets, cwd=tmp_path).returncode == 0
+    done = dashgen("lint", ".", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_the_command_is_content_with_a_clean_dashboard(tmp_path: Path) -> None:
     (tmp_path / "clean.json").write_text(json.dumps(CLEAN), encoding="utf-8")
     done = dashgen("lint", "clean.json", cwd=tmp_path)

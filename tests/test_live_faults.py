@@ -37,7 +37,7 @@ from dashgen.engine.scheduled import Moments
 from dashgen.model import Sensitivity
 from dashgen.recordings.format import Recording, Series, read_samples, read_story
 from dashgen.targets.rulefile import rule_file
-from dashgen.validation.trials import rule_files
+from dashgen.validation.packs import rule_files
 
 FULL = bool(os.environ.get("DASHGEN_FULL"))
 TIER = Sensitivity.MEDIUM

@@ -23,7 +23,7 @@ from dashgen.errors import UserError
 from dashgen.model import AlertRule, RecordingRule, RuleGroup, Sensitivity
 from dashgen.recordings.format import Series, read_samples, read_story
 from dashgen.targets.rulefile import rule_file
-from dashgen.validation.trials import rule_files
+from dashgen.validation.packs import rule_files
 
 EVERY_COMPANION = {name: {"enabled": True} for name in config.Companions.model_fields if name != "throughput"}
 SITES: dict[str, dict[str, Any]] = {

@@ -26,10 +26,9 @@ from dashgen.recordings.format import Series, read_samples, read_story
 from dashgen.recordings.importing import save
 from dashgen.validation.cases import Case
 from dashgen.validation.judge import Incident, verdict
-from dashgen.validation.packs import apart, own, theirs
+from dashgen.validation.packs import apart, own, rule_files, theirs
 from dashgen.validation.recorded import GHOST, Engine, judge_all, left, presence
 from dashgen.validation.spans import length, overlap, union
-from dashgen.validation.trials import rule_files
 
 RECORDINGS = Path(__file__).parent / "recordings"
 START, END = slow_network.START, slow_network.START + 900

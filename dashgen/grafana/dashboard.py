@@ -8,25 +8,22 @@ grafanalib, and dashgen.grafana.schema brings the whole to the current schema. N
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from grafanalib import core
 
 from dashgen.grafana.looks import PALETTE
 from dashgen.grafana.panels import TYPES, Style, build
-from dashgen.grafana.schema import GRID_COLUMNS, MAX_UID, Json, modernise, overlay, plain
+from dashgen.grafana.schema import GRID_COLUMNS, MAX_UID, UID, Json, modernise, overlay, plain
 from dashgen.model import Annotation, Dashboard, Row, Variable
 
 __all__ = ["PALETTE", "TYPES", "Style", "dashboard", "panel_ids", "text", "uid"]
-
-_UID = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_UID}}}")
 
 
 def uid(style: Style, slug: str) -> str:
     """The uid of a board, by which alerts and other boards link to it."""
     name = style.uid_prefix + slug
-    if not _UID.fullmatch(name):
+    if not UID.fullmatch(name):
         raise ValueError(f"{name}: a dashboard uid has at most {MAX_UID} letters, digits, dashes and underscores")
     return name
 

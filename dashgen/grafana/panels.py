@@ -28,7 +28,7 @@ class Style:
 
     ``span_nulls_ms`` is the longest gap that a line may cross: at least two dumps, since one late dump is no outage.
     ``min_interval`` is the dump interval, because a finer step would draw every dump several times. ``datasource`` is
-    the name of the data source variable; ``folder`` is for the targets, as dashboard JSON does not know its folder.
+    the name of the data source variable.
     """
 
     uid_prefix: str = "dashgen-nccl-"
@@ -37,7 +37,6 @@ class Style:
     datasource: str = "datasource"
     datasource_regex: str = ""
     datasource_default: str = ""
-    folder: str = "NCCL"
     refresh: str = "30s"
     timezone: str = "browser"
     min_interval: str = "30s"
@@ -134,10 +133,6 @@ def _soft_limits(panel: Panel) -> Json:
     """Room for the thresholds: a limit that is off the scale tells nobody how far away it is."""
     values = [value for value, _ in panel.steps if value is not None]
     return {"axisSoftMin": min(0.0, *values), "axisSoftMax": 1.1 * max(values)} if values else {}
-
-
-def _reduce() -> Json:
-    return {"calcs": ["lastNotNull"], "fields": "", "values": False}
 
 
 def _stat(panel: Panel, style: Style) -> tuple[core.Panel, Json]:

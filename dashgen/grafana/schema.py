@@ -8,6 +8,7 @@ Each function below is one such step; all of it is pure, and doing it twice chan
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +22,7 @@ PLUGIN_VERSION = "12.2.0"
 
 GRID_COLUMNS = 24  # Grafana's grid is always this wide
 MAX_UID = 40  # Grafana refuses longer ones
+UID = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_UID}}}")
 
 LEGACY_BOARD_KEYS = frozenset(
     {

@@ -8,20 +8,17 @@ same in every target, and beside the mixin target in any other jsonnet project.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dashgen.errors import UserError
-from dashgen.grafana.schema import MAX_UID
+from dashgen.grafana.schema import MAX_UID, UID
 from dashgen.guard.text import line, listed
 from dashgen.jsonnet import sandbox as jsonnet
 from dashgen.model import AlertRule, Bundle, RecordingRule, RuleGroup
 from dashgen.targets.rulefile import group_data
-
-_UID = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_UID}}}")
 
 LIBRARY = Path(__file__).with_name(jsonnet.HELPERS)
 
@@ -91,7 +88,7 @@ def _dashboards(value: object, before: Mapping[str, Mapping[str, object]]) -> di
             raise _Wrong(f"{where}: a dashboard is called like its file, NAME.json")
         found = _object(board, where)
         uid = _string(found.get("uid"), f"{where}.uid")
-        if not _UID.fullmatch(uid):
+        if not UID.fullmatch(uid):
             raise _Wrong(f"{where}.uid: has at most {MAX_UID} letters, digits, dashes and underscores")
         if uid in uids:
             raise _Wrong(f"{where}.uid: {line(uids[uid], 60)} has the same; Grafana would show one of them")

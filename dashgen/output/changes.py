@@ -47,12 +47,12 @@ def summary(changes: Iterable[Change]) -> list[str]:
     before, after = _Contents(), _Contents()
     other = []
     for change in touched:
-        parts = [_read(change.path, text) for text in (change.before, change.after) if text is not None]
-        if all(part.empty for part in parts):
+        sides = ((before, change.before), (after, change.after))
+        parts = [(into, _read(change.path, text)) for into, text in sides if text is not None]
+        if all(part.empty for _, part in parts):
             other.append(change)
-        for text, into in ((change.before, before), (change.after, after)):
-            if text is not None:
-                _merge(into, _read(change.path, text))
+        for into, part in parts:
+            _merge(into, part)
     return [
         *_alerts(before.alerts, after.alerts),
         *_things("recording rule", before.records, after.records),

@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from dashgen.engine.programs import run
+from dashgen.engine.services import last_line
 from dashgen.errors import UserError
 from dashgen.preview.page import Page, board_alone, fingerprint
 from dashgen.preview.sections import Section
@@ -98,7 +99,7 @@ def _taken(html: str, height: int) -> bytes:
             timeout=_SECONDS,
         )
         if done.code or not picture.is_file():
-            raise UserError(f"chromium: took no picture: {done.said.strip().splitlines()[-1:] or done.code}")
+            raise UserError(f"chromium: took no picture: {last_line(done.said) or done.code}; run it by hand")
         return picture.read_bytes()
 
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from dashgen.validation.cases import SLOWDOWNS, STANDSTILLS
 from dashgen.validation.judge import Alarm, Incident, Verdict
-from dashgen.validation.trials import Result
 
 Measures = dict[str, dict[str, float | None]]
 
@@ -234,7 +233,7 @@ CRITERIA = (
 """What the packs have to reach on trials that their rules were not tuned on."""
 
 
-def measures(results: Sequence[Result], packs: Iterable[str]) -> Measures:
+def measures(results: Sequence[Verdict], packs: Iterable[str]) -> Measures:
     """The value of every criterion, by criterion and pack."""
     views = {pack: view(results, pack) for pack in packs}
     return {each.name: {pack: each.measure(one) for pack, one in views.items()} for each in CRITERIA}

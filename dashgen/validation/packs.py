@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from dashgen.guard.files import parse_yaml, read_text
 from dashgen.guard.text import line
 from dashgen.model import Sensitivity
 from dashgen.targets.rulefile import rule_file, to_yaml
-from dashgen.validation.trials import rule_files
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -37,15 +36,18 @@ class Packs:
         """The rule files for a site."""
         if self.files is not None:
             return self.files
-        tiers = [tier for tier in Sensitivity if tier in self.names]
-        if site.overlays:
-            made = build.bundle(site, tiers)
-            return {
-                "recording.yaml": rule_file(made.recording),
-                **{f"alerts-{tier}.yaml": rule_file(made.alerts[tier]) for tier in tiers},
-            }
-        wanted = {"recording.yaml", *(f"alerts-{tier}.yaml" for tier in tiers)}
-        return {name: text for name, text in rule_files(site).items() if name in wanted}
+        return rule_files(site, [tier for tier in Sensitivity if tier in self.names])
+
+
+def rule_files(site: config.Site, tiers: Collection[Sensitivity] = tuple(Sensitivity)) -> dict[str, str]:
+    """The recording rules and the packs of some tiers for one run; groups get names of their own."""
+    # Overlays may change any rule, and are applied to everything at once.
+    made = build.bundle(site, tiers) if site.overlays else None
+    files = {"recording.yaml": rule_file(made.recording if made else build.recording(site))}
+    for tier in tiers:
+        groups = made.alerts[tier] if made else build.alerts(site, tier)
+        files[f"alerts-{tier}.yaml"] = rule_file(replace(group, name=f"{tier}: {group.name}") for group in groups)
+    return files
 
 
 def own(tiers: Collection[Sensitivity]) -> Packs:

@@ -12,7 +12,7 @@ from typing import Any
 from rich.table import Table
 
 from dashgen.config import site as config
-from dashgen.guard.text import visible
+from dashgen.guard.text import counted, visible
 from dashgen.validation.measures import View, shown, view
 from dashgen.validation.recorded import Judged
 from dashgen.validation.results import folders, sites
@@ -143,7 +143,7 @@ def _table(card: Scorecard, name: str, recordings: Sequence[Judged]) -> Table:
     figures: Mapping[str, Any] = _counts(recordings, card.packs)
     ghosts = "unknown" if figures["ghosts"] is None else figures["ghosts"]
     drawn = Table(
-        title=f"{visible(name)}: {_several(len(recordings), 'recording')}, {_several(figures['faults'], 'fault')}, "
+        title=f"{visible(name)}: {counted(len(recordings), 'recording')}, {counted(figures['faults'], 'fault')}, "
         f"{figures['healthy_hours']:.1f} healthy job-hours, ghosts: {ghosts}, "
         f"{figures['rule_seconds'] / len(recordings):.1f} s of rules a recording",
         title_justify="left",
@@ -158,7 +158,3 @@ def _table(card: Scorecard, name: str, recordings: Sequence[Judged]) -> Table:
         seen = view(recordings, pack)
         drawn.add_row(visible(pack), *(shown(each.unit, each.measure(seen)) for each in FIGURES))
     return drawn
-
-
-def _several(count: int, what: str) -> str:
-    return f"{count} {what}" + ("" if count == 1 else "s")

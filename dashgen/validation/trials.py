@@ -7,13 +7,12 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dashgen import build
 from dashgen.config import site as config
 from dashgen.engine.prometheus import Firing, evaluate
 from dashgen.model import Sensitivity
-from dashgen.targets.rulefile import rule_file
 from dashgen.validation.cases import SLOWDOWNS, STANDSTILLS, Case, Job
 from dashgen.validation.judge import Verdict, verdict
+from dashgen.validation.packs import rule_files
 from dashgen.validation.spans import Span
 from dashgen.worlds.draw import Trial, trial
 
@@ -27,15 +26,6 @@ class Result(Verdict):
     seed: int
     family: str
     seconds: float
-
-
-def rule_files(site: config.Site) -> dict[str, str]:
-    """The recording rules and the packs of all tiers for one run; groups get names of their own."""
-    files = {"recording.yaml": rule_file(build.recording(site))}
-    for tier in Sensitivity:
-        groups = (replace(group, name=f"{tier}: {group.name}") for group in build.alerts(site, tier))
-        files[f"alerts-{tier}.yaml"] = rule_file(groups)
-    return files
 
 
 def run(seed: int, peers: Mapping[str, str] | None = None) -> Result:

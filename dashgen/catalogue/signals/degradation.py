@@ -79,7 +79,8 @@ there is no throughput evidence.
 Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
 (evidence: {{ $labels.evidence }}) while its communication is slow.
 {{- end }} Suspect: {{ $labels.suspect }}{{ with $labels.transport }}, transport {{ . }}{{ end }}\
-{{ with $labels.<node_label> }}, node {{ . }}{{ end }}{{ with $labels.<gpu_label> }}, {{ if eq $labels.suspect "network" }}the rail of {{ end }}{{ . }}{{ end }}"""
+{{ with $labels.<node_label> }}, node {{ . }}{{ end }}{{ if eq $labels.suspect "network" }}{{ with $labels.<gpu_label> }}, the rail of {{ . }}{{ end }}\
+{{ else }}{{ with $labels.<gpu_label> }}, {{ . }}{{ end }}{{ end }}"""
         + f"{SINCE}."
         + """ Look first at the verdict on the job board, then at the evidence beside it.""",
         tiers={level: _page(level) for level in Sensitivity},

@@ -10,15 +10,14 @@ from __future__ import annotations
 import base64
 import os
 import ssl
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
 from dashgen.errors import UserError, one_line
+from dashgen.guard.files import parse_yaml, read_text
 
 LARGEST_FILE = 1_000_000  # bytes; chains of certificates are the largest of these files
 TENANT = "X-Scope-OrgID"  # Mimir, Loki and Cortex; Thanos takes it with --query.tenant-header
@@ -187,11 +186,13 @@ def _tls(config: _HttpConfig, base: Path) -> ssl.SSLContext | None:
 
 def _http_config(path: Path) -> _HttpConfig:
     try:
-        return _HttpConfig.model_validate(yaml.safe_load(_read(path)) or {})
-    except yaml.YAMLError as error:
-        # The library's message would quote the line.
-        place = getattr(error, "problem_mark", None)
+        data = parse_yaml(_read(path))
+    except ValueError as error:
+        # The message might quote a secret.
+        place = getattr(error.__cause__, "problem_mark", None)
         raise UserError(f"{path}: not YAML{f' in line {place.line + 1}' if place else ''}; mend it") from error
+    try:
+        return _HttpConfig.model_validate(data or {})
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         key = ".".join(str(part) for part in first["loc"]) or "(top level)"
@@ -200,15 +201,4 @@ def _http_config(path: Path) -> _HttpConfig:
 
 
 def _read(path: Path) -> str:
-    """A small text file that a user named; no device and no pipe, which might never end."""
-    try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123 - a pipe must not block
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise UserError(f"{path}: not a regular file; name a text file")
-            content = file.read(LARGEST_FILE + 1)
-        if len(content) > LARGEST_FILE:
-            raise UserError(f"{path}: larger than {LARGEST_FILE // 1_000_000} MB; name a file with a secret in it")
-        return content.decode()
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise UserError(f"{path}: not readable: {reason}; check the path") from error
+    return read_text(path, LARGEST_FILE, "check the path")

@@ -21,11 +21,9 @@ from dashgen.live.client.api import Key, Prometheus, Samples
 from dashgen.live.recorder.fetch import Fetcher, forget
 from dashgen.live.recorder.grid import on_grid, rhythms
 from dashgen.live.recorder.selection import beside, of_jobs
-from dashgen.recordings.format import Recording, Series
+from dashgen.recordings.format import MOST_SCRAPES, Recording, Series
 from dashgen.recordings.importing import SCRAPE_INTERVAL, ImportReport, Progress, check_writable, save
 from dashgen.recordings.pseudonyms import Pseudonyms
-
-MOST_STEPS = 1_000_000  # half a year at 15 s
 
 
 def record(
@@ -51,7 +49,7 @@ def record(
     first, last = start.timestamp(), end.timestamp()
     if last <= first:
         raise UserError(f"end {end.isoformat()} is not after start {start.isoformat()}")
-    if (last - first) / (step or SCRAPE_INTERVAL) > MOST_STEPS:
+    if (last - first) / (step or SCRAPE_INTERVAL) > MOST_SCRAPES:
         raise UserError(f"{(last - first) / 86400:.0f} days are too long for one recording; record a shorter time")
     check_writable(out)
     kept = out.absolute().with_name(f".{out.absolute().name}.pieces")

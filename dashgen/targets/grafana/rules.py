@@ -23,7 +23,7 @@ from dashgen import catalogue, durations
 from dashgen.config.sections import Section
 from dashgen.config.site import Site
 from dashgen.errors import UserError
-from dashgen.grafana.schema import MAX_UID
+from dashgen.grafana.schema import MAX_UID, UID
 from dashgen.model import AlertRule, Bundle, RecordingRule, RuleGroup
 
 Json = dict[str, Any]
@@ -31,7 +31,6 @@ Json = dict[str, Any]
 MAX_TITLE = 190
 # Grafana schedules in steps of ten seconds and refuses groups that do not fit ([unified_alerting] min_interval).
 STEP_SECONDS = 10
-_UID = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_UID}}}")
 _NO_DATA = ("OK", "NoData", "Alerting", "KeepLast")
 _ERROR = ("Error", "OK", "Alerting", "KeepLast")
 # How far back an instant query may look, as in Grafana's converter.
@@ -185,7 +184,7 @@ def problems(rule: Mapping[str, Any]) -> Iterator[str]:
     name = title or "a rule"
     if not 1 <= len(title) <= MAX_TITLE:
         yield f"{name}: a title has 1 to {MAX_TITLE} characters"
-    if not _UID.fullmatch(str(rule.get("uid", ""))):
+    if not UID.fullmatch(str(rule.get("uid", ""))):
         yield f"{name}: a uid has 1 to {MAX_UID} letters, digits, dashes and underscores"
     data = list(rule.get("data") or ())
     names = [node.get("refId") for node in data]
