@@ -81,3 +81,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.stem in HEAVY:
             item.add_marker(pytest.mark.heavy)
+
+
+@pytest.fixture
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers of a test are on this machine, whatever stands between it and the world."""
+    monkeypatch.setenv("no_proxy", "*")

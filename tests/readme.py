@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from test_architecture import LAYERS
+
 from dashgen.cli.main import app
 from dashgen.config.site import Site
 from dashgen.explain import keys, pages, shipping, usage
@@ -116,6 +118,11 @@ def older() -> str:
     return pages.table(["seeds", "faults", "healthy h", "pack", *(each.title for each in FIGURES)], rows)
 
 
+def layers() -> str:
+    """Packages and modules that may import what stands behind them."""
+    return " →\n".join(", ".join(sorted(each - {"__main__"})) for each in reversed(LAYERS))
+
+
 BLOCKS = {
     "score": score,
     "youngest": lambda: unseen(0),
@@ -128,6 +135,7 @@ BLOCKS = {
     "floor": floor,
     "keys": keys.keys,
     "kubernetes": lambda: keys.section("targets.kubernetes"),
+    "layers": layers,
     "overview": shipping.overview,
     "targets": lambda: shipping.targets(SITE),
     "overrides": keys.overrides,

@@ -26,9 +26,7 @@ from dashgen.live.client.http import Client, Limits, TooLarge
 SECRET = "s3cr3t-t0ken"
 
 
-@pytest.fixture(autouse=True)
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("no_proxy", "*")
+pytestmark = pytest.mark.usefixtures("no_proxy")
 
 
 def line(error: pytest.ExceptionInfo[UserError], longest: int = 400) -> str:

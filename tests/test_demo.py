@@ -31,9 +31,7 @@ from dashgen.simulator.scenario import Scenario
 FULL = os.environ.get("DASHGEN_FULL") == "1"
 
 
-@pytest.fixture(autouse=True)
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("no_proxy", "*")
+pytestmark = pytest.mark.usefixtures("no_proxy")
 
 
 @pytest.fixture(scope="module")

@@ -41,9 +41,7 @@ NODES, GPUS = ("host-a", "host-b"), 4
 OFF = ("slurm", "switch_ports", "clock_events")
 
 
-@pytest.fixture(autouse=True)
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("no_proxy", "*")
+pytestmark = pytest.mark.usefixtures("no_proxy")
 
 
 # A sound site, made from the catalogue.

@@ -104,9 +104,7 @@ def of_the_job(one: Series) -> bool:
     return not elsewhere and labels.get("slurm_job_id") != "9"
 
 
-@pytest.fixture(autouse=True)
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("no_proxy", "*")
+pytestmark = pytest.mark.usefixtures("no_proxy")
 
 
 @contextmanager

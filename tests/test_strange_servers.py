@@ -180,9 +180,7 @@ def test_no_answer_of_a_server_ends_in_a_traceback(
     check()
 
 
-@pytest.fixture(autouse=True)
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("no_proxy", "*")
+pytestmark = pytest.mark.usefixtures("no_proxy")
 
 
 ASKING = [

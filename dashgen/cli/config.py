@@ -18,6 +18,7 @@ class Document(StrEnum):
 
     SITE = "site"
     RECORDING = "recording"
+    SCENARIO = "scenario"
 
 
 def init(output: OutFile = None) -> None:
@@ -33,7 +34,7 @@ def schema(
     of: Annotated[Document, typer.Option("--of", help="the file that the schema is for")] = Document.SITE,
     output: OutFile = None,
 ) -> None:
-    """Print the JSON Schema of dashgen.yaml, or of a recording.yaml."""
+    """Print the JSON Schema of dashgen.yaml, of a recording.yaml, or of a scenario."""
     import json
 
     from pydantic import BaseModel
@@ -41,8 +42,10 @@ def schema(
     model: type[BaseModel]
     if of is Document.SITE:
         from dashgen.config.site import Site as model
-    else:
+    elif of is Document.RECORDING:
         from dashgen.recordings.format import Recording as model
+    else:
+        from dashgen.simulator.scenario import Scenario as model
     found = {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
     write(json.dumps(found, indent=2) + "\n", output)
 

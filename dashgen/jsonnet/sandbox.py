@@ -2,7 +2,8 @@
 """Jsonnet in a process of its own: limited in time, memory and output, and confined to the folders of the overlays.
 
 Jsonnet has no way to the outside but imports, so the import callback is the boundary. It has no time limit either,
-which is why the worker is a process that can be killed. The worker is this module: ``python -m dashgen.jsonnet``.
+which is why the worker is a process that can be killed. The worker is this module:
+``python -m dashgen.jsonnet.sandbox``.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ def load_scenario(path: Path) -> Scenario:
         raise UserError(f"{path}: not readable as a scenario: {line(str(error), 200)}; correct it") from error
     if not isinstance(data, dict):
         raise UserError(f"{path}: a scenario is a mapping, for example one that starts with 'story:'")
-    known = "dashgen/simulator/scenario.py tells the keys"
+    known = "`dashgen config schema --of scenario` lists the keys"
     scenario = checked(Scenario, {"name": line(path.stem, 60), **data}, str(path), known)
     # Of a file that anybody may have written; who draws scenarios in code knows what they cost.
     if scenario.work > MOST_WORK:

@@ -2,7 +2,7 @@
 """A recording of a training job that never ran: what Prometheus would have scraped, and what was really wrong.
 
 Same scenario and seed, same bytes. How a job computes and communicates is in physics.py, how it lives
-in lifecycle.py, what Inspector writes in dumps.py, and what a scraper finds in scrape.py.
+in lifecycle.py, what Inspector writes in dumps.py, and what a scraper finds in scrapes.
 """
 
 from __future__ import annotations
