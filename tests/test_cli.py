@@ -154,7 +154,7 @@ def test_a_missing_tool_is_one_line_that_says_how_to_get_it(tmp_path: Path, miss
         ("key", rf"{STORY}: stroy: "),
         ("yaml", rf"{STORY}: not readable as a recording"),
         ("site", rf"{STORY}: site: lables: no such key"),
-        ("code", rf"{STORY}: site: overlays: a recording brings none; give them with -c"),
+        ("code", rf"{STORY}: site: overlays are code, which .* name them in dashgen.yaml"),
     ],
 )
 def test_a_damaged_recording_is_one_line(tmp_path: Path, damage: str, says: str) -> None:

@@ -13,6 +13,7 @@ from dashgen.config.values import (
     Label,
     LabelValue,
     Number,
+    Whole,
 )
 from dashgen.guard.text import line, listed
 from dashgen.model import Alert, Sensitivity, Severity, Tier
@@ -39,8 +40,8 @@ class TierOverride(Section):
     """Values of one alert in one tier; what is left out stays as dashgen ships it."""
 
     threshold: Number | None = None
-    dumps: int | None = Field(None, ge=0, le=MOST_DUMPS, description="duration, counted in dumps")
-    keep_firing: int | None = Field(
+    dumps: Whole | None = Field(None, ge=0, le=MOST_DUMPS, description="duration, counted in dumps")
+    keep_firing: Whole | None = Field(
         None, ge=0, le=MOST_DUMPS, description="hysteresis after the last bad dump, counted in dumps"
     )
     severity: Severity | None = None

@@ -24,6 +24,8 @@ from dashgen.config.values import (
     LabelValue,
     Matchers,
     MetricName,
+    Number,
+    Whole,
     literal,
 )
 from dashgen.errors import UserError
@@ -63,7 +65,7 @@ class Labels(Section):
 Collective = Literal["AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce"]
 Transport = Literal["nvlink", "network", "mixed"]
 SizeClass = Literal["small", "medium", "large"]
-Bandwidth = Annotated[float, Field(gt=0, lt=1e6, allow_inf_nan=False)]
+Bandwidth = Annotated[Number, Field(gt=0, lt=1e6)]
 
 
 def _carried(site: Site) -> set[str]:
@@ -101,7 +103,7 @@ class Site(Section):
         default_factory=dict,
         description="bus bandwidth in GB/s that sound hardware reaches, from nccl-tests; `dashgen baseline` writes it",
     )
-    cardinality_budget: int = Field(
+    cardinality_budget: Whole = Field(
         200, ge=1, le=10**9, description="series that a GPU may expose before NcclCardinalityHigh"
     )
     sensitivity: Sensitivity = Field(

@@ -117,7 +117,9 @@ RuleLabel = Annotated[str, AfterValidator(_rule_label)]
 """Any label that Prometheus can attach to what a group makes."""
 MetricName = Annotated[str, AfterValidator(_metric)]
 LabelValue = Annotated[str, AfterValidator(literal)]
-Number = Annotated[float, Field(allow_inf_nan=False)]
+# Strict, because yes and true are no numbers.
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Whole = Annotated[int, Field(strict=True)]
 Regex = Annotated[str, AfterValidator(_regex)]
 Pattern = Annotated[str, AfterValidator(_pattern)]
 Matchers = Annotated[str, AfterValidator(_matchers)]

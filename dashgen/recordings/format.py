@@ -76,6 +76,15 @@ def _aware(moment: datetime) -> datetime:
     return moment.astimezone(UTC)
 
 
+def _without_code(site: dict[str, Any]) -> dict[str, Any]:
+    if "overlays" in site:
+        raise ValueError("overlays are code, which a recording or a scenario does not bring; name them in dashgen.yaml")
+    return site
+
+
+Described = Annotated[dict[str, Any], AfterValidator(_without_code)]
+"""Keys of dashgen.yaml that a file brings which anybody may have made."""
+
 Moment = Annotated[datetime, BeforeValidator(_written, json_schema_input_type=datetime), AfterValidator(_aware)]
 
 
@@ -137,7 +146,7 @@ class Recording(_Strict):
     start: Moment
     end: Moment
     scrape_interval: int = Field(gt=0, le=3600, description="seconds between two scrapes")
-    site: dict[str, Any] = Field(default_factory=dict, description="keys of dashgen.yaml that describe this site")
+    site: Described = Field(default_factory=dict, description="keys of dashgen.yaml that describe this site")
     boards: tuple[str, ...] = Field((), description="dashboards of which every panel must return data here")
     faults: tuple[Fault, ...] = ()
     expect: dict[Sensitivity, tuple[Expected, ...]] = Field(default_factory=dict)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from dashgen.config.sections import Section
-from dashgen.config.values import MOST_LABELS, LabelValue, RuleLabel
+from dashgen.config.values import MOST_LABELS, LabelValue, RuleLabel, Whole
 from dashgen.durations import Duration
 from dashgen.guard.text import quoted
 
@@ -57,7 +57,7 @@ PartialResponse = Literal["warn", "abort"]
 class VmGroup(LabelledGroup):
     """Keys of a rule group of vmalert and of a VMRule (docs.victoriametrics.com/vmalert)."""
 
-    concurrency: int | None = Field(None, ge=1, le=10_000, description="rules evaluated at once")
+    concurrency: Whole | None = Field(None, ge=1, le=10_000, description="rules evaluated at once")
     eval_alignment: bool | None = None
     eval_delay: Duration | None = None
     eval_offset: Duration | None = None

@@ -31,16 +31,9 @@ def folders(path: Path) -> list[Path]:
 
 
 def sites(found: Sequence[Path], base: config.Site) -> Iterator[tuple[Path, config.Site]]:
-    """Each recording with the site that it was made at: the recording's own keys over the given configuration.
-
-    Raises UserError where a recording wants to bring code, which is for the site alone.
-    """
+    """Each recording with the site that it was made at: the recording's own keys over the given configuration."""
     for folder in found:
         own = read_story(folder).site
-        if "overlays" in own:
-            raise UserError(
-                f"{folder / STORY}: site: overlays: a recording brings none; give them with -c dashgen.yaml"
-            )
         if own:
             given = base.model_dump(mode="json", exclude_unset=True)
             yield folder, config.site(_merged(given, own), str(folder / STORY) + ": site")

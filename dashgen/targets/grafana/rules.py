@@ -22,6 +22,7 @@ from pydantic import Field
 from dashgen import catalogue, durations
 from dashgen.config.sections import Section
 from dashgen.config.site import Site
+from dashgen.config.values import Whole
 from dashgen.errors import UserError
 from dashgen.grafana.schema import MAX_UID, UID
 from dashgen.model import AlertRule, Bundle, RecordingRule, RuleGroup
@@ -46,7 +47,7 @@ class GrafanaAlertingKeys(Section):
     record_to: str = Field(
         "", pattern=r"^[a-zA-Z0-9_-]{0,40}$", description="uid of the data source that recording rules write to"
     )
-    org_id: int = Field(1, ge=1)
+    org_id: Whole = Field(1, ge=1)
     delete: tuple[str, ...] = Field((), description="uids of rules that earlier builds made and Grafana shall forget")
 
 
