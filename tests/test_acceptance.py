@@ -17,7 +17,7 @@ from dashgen.config import nccl_tests as ncclperf
 from dashgen.config import site as config
 from dashgen.errors import UserError
 from dashgen.model import AlertRule, Sensitivity
-from dashgen.validation import results as scoreboard
+from dashgen.recordings.sites import made_at
 from dashgen.validation import validate as proof
 
 SAMPLES = Path(__file__).parent / "ncclperf"
@@ -259,7 +259,7 @@ def test_the_same_values_give_the_same_rules_and_promtool_accepts_them() -> None
 
 def test_a_job_that_is_slow_from_its_start_is_below_acceptance_and_its_sound_transport_is_not() -> None:
     tool("prometheus")
-    ((_, site),) = scoreboard.sites([RECORDING], config.Site())
+    site = made_at(RECORDING, config.Site())
     found = proof.prove(build.bundle(site), RECORDING)
     about = {dict(one.labels)["transport"] for one in found.alerts if one.alert == "NcclBelowAcceptance" and one.firing}
     assert about == {"network"}

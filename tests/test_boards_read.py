@@ -28,7 +28,7 @@ from dashgen.preview.draw import Drawn, Sheet, Surroundings, draw
 from dashgen.preview.figures import Figure
 from dashgen.preview.lines import MOST_CURVES
 from dashgen.recordings.format import Recording, Series, read_samples, read_story
-from dashgen.validation import results as scoreboard
+from dashgen.recordings.sites import made_at
 
 pytestmark = pytest.mark.heavy
 
@@ -110,7 +110,7 @@ class Opened:
 @contextmanager
 def played(folder: Path, samples: list[Series] | None = None) -> Iterator[tuple[Server, Bundle, Recording, Any]]:
     tool("promtool"), tool("prometheus"), node()
-    ((_, site),) = scoreboard.sites([folder], Site())
+    site = made_at(folder, Site())
     bundle, story = build.bundle(site, [site.sensitivity]), read_story(folder)
     again = replay(bundle, story, read_samples(folder) if samples is None else samples, [site.sensitivity])
     with serve(again) as server:

@@ -140,7 +140,7 @@ def test_each_fault_is_one_page_that_ends_with_it_whatever_is_restarted_meanwhil
         (page,) = on_call.told("pager", job, "firing")
         name, labels = PAGES[job]
         (alert,) = page.alerts
-        assert page.groupLabels == {"slurm_job_id": job}
+        assert page.groupLabels == {"alertname": name, "slurm_job_id": job}
         assert alert.labels["alertname"] == name
         assert labels.items() <= alert.labels.items() and alert.labels["severity"] == "critical"
         assert job in alert.annotations["summary"] and job in alert.annotations["description"]

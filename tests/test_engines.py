@@ -29,11 +29,11 @@ from dashgen.engine.prometheus import check_rules, evaluate
 from dashgen.engine.services import Service
 from dashgen.model import AlertRule, Sensitivity
 from dashgen.recordings.format import Recording, Series, read_samples, read_story
+from dashgen.recordings.sites import made_at
 from dashgen.simulator.scenario import Scenario, scenario_path
 from dashgen.simulator.simulate import simulate
 from dashgen.targets import TARGETS
 from dashgen.targets.rulefile import rule_file
-from dashgen.validation.results import sites
 
 RECORDINGS = Path(__file__).parent / "recordings"
 FULL = os.environ.get("DASHGEN_FULL") == "1"
@@ -50,8 +50,8 @@ class Case:
     """A recording, and the packs of its site."""
 
     def __init__(self, name: str, **changed: object) -> None:
-        ((folder, found),) = sites([RECORDINGS / name], Site())
-        self.site = found.model_copy(update=changed)
+        folder = RECORDINGS / name
+        self.site = made_at(folder, Site()).model_copy(update=changed)
         self.story: Recording = read_story(folder)
         self.samples: list[Series] = read_samples(folder)
         groups = [*build.recording(self.site), *build.alerts(self.site, Sensitivity.MEDIUM)]

@@ -45,9 +45,9 @@ from dashgen.recordings import jsonmode, textfile
 from dashgen.recordings.format import EARLIEST, LATEST, SAMPLES, STORY, read_samples, read_story, write_samples
 from dashgen.recordings.importing import save
 from dashgen.recordings.inspector import GPU_TIMING
+from dashgen.recordings.sites import made_at
 from dashgen.simulator.scenario import load_scenario, scenario_path
 from dashgen.targets.rulefile import rule_file
-from dashgen.validation import results as scoreboard
 
 RECORDING = Path(__file__).parent / "recordings" / "warm-up"
 
@@ -270,7 +270,7 @@ def test_a_recording_is_refused_in_one_line_or_says_what_can_be(folder: Path) ->
             assert (found.end - found.start).total_seconds() <= 1_000_000 * found.scrape_interval
             for one in read_samples(copy):
                 assert EARLIEST <= one.times[0] <= one.times[-1] <= LATEST
-            list(scoreboard.sites([copy], Site()))
+            made_at(copy, Site())
         except UserError as error:
             is_one_line(error, str(copy))
 

@@ -46,16 +46,16 @@ def preview(
 
     from dashgen import build as building
     from dashgen.preview import commands, make, pictures
+    from dashgen.recordings.sites import made_at
     from dashgen.simulator.scenario import scenario_path
     from dashgen.simulator.simulate import make_recording
-    from dashgen.validation import results as scoreboard
 
     given = site_of(config)
     with TemporaryDirectory(prefix="dashgen-") as scratch:
         folder = recording or Path(scratch) / commands.SCENARIO
         if recording is None:
             make_recording(scenario_path(commands.SCENARIO), folder)
-        ((_, site),) = scoreboard.sites([folder], given)
+        site = made_at(folder, given)
         if sensitivity is not None:
             site = site.model_copy(update={"sensitivity": sensitivity})
         bundle = building.bundle(site, [site.sensitivity])

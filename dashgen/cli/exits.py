@@ -10,9 +10,8 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from io import TextIOWrapper
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 import typer
 
@@ -62,8 +61,7 @@ def run(app: Callable[..., object]) -> None:
     except OSError as error:
         if error.filename is not None:
             _fail(f"{os.fsdecode(error.filename)}: {error.strerror}; name another one, or mend it")
-        # The interpreter must not complain as well when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+        _close(out)
         if not isinstance(error, BrokenPipeError):
             _fail(f"standard output: {error.strerror}")
     else:
@@ -85,6 +83,13 @@ def _usage(error: typer.TyperException) -> str:
 
 def _fail(message: str) -> NoReturn:
     # One line, whatever a file name or a configuration contains.
-    with suppress(OSError):
+    try:
         typer.echo(line(f"dashgen: {message}"), err=True)
+    except OSError:
+        _close(sys.stderr)
     sys.exit(2)
+
+
+def _close(stream: TextIO) -> None:
+    """Nobody reads it any more; the interpreter must not complain as well when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -66,13 +66,13 @@ def _why_recorded(name: str, job: str, folder: Path, asked: float | None, given:
     from dashgen.engine.programs import find
     from dashgen.explain.values import Subject, moment, why
     from dashgen.recordings.format import read_samples, read_story
-    from dashgen.validation import results as scoreboard
+    from dashgen.recordings.sites import made_at
 
     for tool in ("promtool", "prometheus"):
         find(tool)
     story = read_story(folder)
     subject = Subject(name, job, replay.within(story, asked, moment(story, job)))
-    ((_, site),) = scoreboard.sites([folder], given)
+    site = made_at(folder, given)
     bundle = building.bundle(site, list(Sensitivity))
     with progress(1, "evaluating") as step:
         played = replay.replay(bundle, story, read_samples(folder), list(Sensitivity))

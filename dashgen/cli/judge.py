@@ -32,16 +32,17 @@ def validate(
     """Run every rule and every panel against recordings on real promtool and Prometheus."""
     from dashgen import build as building
     from dashgen.output.writer import check_file
+    from dashgen.recordings import sites
     from dashgen.validation import results as scoreboard
     from dashgen.validation import validate as proof
 
     site = site_of(config)
     tiers = sensitivity or list(Sensitivity)
-    folders = scoreboard.folders(recordings)
+    folders = sites.folders(recordings)
     if report is not None:
         check_file(report, "--report")
     packs = proof.check_packs(building.bundle(site, tiers), building.exposed(site))
-    jobs = [(building.bundle(own, tiers), folder) for folder, own in scoreboard.sites(folders, site)]
+    jobs = [(building.bundle(sites.made_at(folder, site), tiers), folder) for folder in folders]
     with progress(len(jobs), "proving") as step:
         proofs = proof.prove_all(jobs, tiers, building.panel_needs(site), lambda done: step(done.name))
     # A single recording is not meant to fill every board.

@@ -221,9 +221,9 @@ class _Place:
     def recorded(self, folder: Path, given: Site) -> tuple[Found, Site, str]:
         """In a recording, at the site that it was made at."""
         from dashgen.live.incidents import look
-        from dashgen.validation import results as scoreboard
+        from dashgen.recordings.sites import made_at
 
-        ((_, site),) = scoreboard.sites([folder], given)
+        site = made_at(folder, given)
         with progress(1, "evaluating") as step:
             found = look.in_recording(folder, site, self.jobs)
             step(folder.name)

@@ -43,12 +43,13 @@ def completed(data: object) -> object:
         return data
     name = data.get("source")
     preset = PRESETS.get(name) if isinstance(name, str) else None
-    return _merged(preset, data) if preset else data
+    return merged(preset, data) if preset else data
 
 
-def _merged(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str, object]:
+def merged(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str, object]:
+    """Plain data of two levels; what ``above`` says itself goes before what ``below`` says."""
     found = {**below, **above}
     for key in below.keys() & above.keys():
         if isinstance(below[key], Mapping) and isinstance(above[key], Mapping):
-            found[key] = _merged(cast(Mapping[str, object], below[key]), cast(Mapping[str, object], above[key]))
+            found[key] = merged(cast(Mapping[str, object], below[key]), cast(Mapping[str, object], above[key]))
     return found

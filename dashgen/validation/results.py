@@ -1,52 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a validation is made of and how its result reads: folders in, a table and sentences out."""
+"""How the result of a validation reads: a table and sentences."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
-from dashgen.config import site as config
-from dashgen.errors import UserError
 from dashgen.guard.text import visible
 from dashgen.model import Sensitivity
-from dashgen.recordings.format import STORY, read_story
 from dashgen.validation.validate import Scoreboard
 
 _STYLES = {"ok": "green", "missed": "red", "noise": "red", "failed": "bold red"}
-
-
-def folders(path: Path) -> list[Path]:
-    """The recordings below a folder, or the folder itself. Raises UserError where there is none."""
-    if (path / STORY).exists():
-        return [path]
-    found = sorted(story.parent for story in path.glob(f"*/{STORY}"))
-    if not found:
-        raise UserError(f"{path}: no recording (a folder with {STORY}); name their folder with --recordings")
-    return found
-
-
-def sites(found: Sequence[Path], base: config.Site) -> Iterator[tuple[Path, config.Site]]:
-    """Each recording with the site that it was made at: the recording's own keys over the given configuration."""
-    for folder in found:
-        own = read_story(folder).site
-        if own:
-            given = base.model_dump(mode="json", exclude_unset=True)
-            yield folder, config.site(_merged(given, own), str(folder / STORY) + ": site")
-        else:
-            yield folder, base
-
-
-def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    merged = dict(below)
-    for key, value in above.items():
-        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
-        merged[key] = _merged(merged[key], value) if both else value
-    return merged
 
 
 def table(board: Scoreboard, tiers: Sequence[Sensitivity]) -> Table:

@@ -13,9 +13,9 @@ from rich.table import Table
 
 from dashgen.config import site as config
 from dashgen.guard.text import counted, visible
+from dashgen.recordings.sites import folders, made_at
 from dashgen.validation.measures import View, shown, view
 from dashgen.validation.recorded import Judged
-from dashgen.validation.results import folders, sites
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ def gather(paths: Sequence[Path], base: config.Site) -> list[tuple[str, Path, co
         whole = path.resolve()
         world = whole.name if worlds.get(whole.name, whole) == whole else str(path)
         worlds[world] = whole
-        for folder, site in sites(folders(path), base):
-            found.setdefault(folder.resolve(), (world, folder, site))
+        for folder in folders(path):
+            found.setdefault(folder.resolve(), (world, folder, made_at(folder, base)))
     return list(found.values())
 
 
