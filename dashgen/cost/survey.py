@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from dashgen import build
 from dashgen.catalogue.signals.freshness import FIRST
 from dashgen.cost.forecast import DAY, Bill, Fleet, usual
+from dashgen.durations import seconds
 from dashgen.errors import UserError
 from dashgen.live.client.http import Refused
 from dashgen.live.doctor.probe import Probe, whole
+from dashgen.model import RecordingRule
 
 _FIGURE = re.compile(r"^([a-z_]+)(?:\{[^}]*\})? ([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,2})?)$", re.MULTILINE)
 
@@ -60,19 +62,25 @@ def _scrape(probe: Probe) -> float:
 
 def _bill(probe: Probe, fleet: Fleet) -> Bill:
     """What the server says of itself; a figure that it does not tell is None."""
-    recorded = probe.count('count({__name__=~"(job|peer|gpu|node):.+"})')
+    recorded = _counts(probe, '{__name__=~"(job|peer|gpu|node):.+"}', "__name__")
+    every = {
+        rule.record: seconds(group.interval)
+        for group in build.recording(probe.site)
+        for rule in group.rules
+        if isinstance(rule, RecordingRule)
+    }
     said = _said(probe)
-    heap, samples = said.get("go_memstats_next_gc_bytes"), said.get("prometheus_tsdb_head_samples_appended_total")
     chunk, packed = (said.get(f"prometheus_tsdb_compaction_chunk_{name}_sum") for name in ("size_bytes", "samples"))
-    written = fleet.gpus * (fleet.nccl + fleet.companions) / fleet.scrape + recorded / probe.site.dump_interval
+    written = fleet.gpus * (fleet.nccl + fleet.companions) / fleet.scrape
+    written += sum(count / every.get(name, probe.site.dump_interval) for name, count in recorded.items())
     taken = _rule_seconds(probe)
     return Bill(
         raw_series=fleet.gpus * (fleet.nccl + fleet.companions),
-        recorded_series=recorded,
-        samples_per_second=written if samples is not None else None,
+        recorded_series=sum(recorded.values()),
+        samples_per_second=written,
         rule_seconds=taken,
         reads=None,
-        memory_bytes=heap,
+        memory_bytes=said.get("go_memstats_next_gc_bytes"),
         disk_bytes=written * DAY * fleet.days * chunk / packed if chunk and packed else None,
     )
 
