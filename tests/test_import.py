@@ -6,7 +6,9 @@ from __future__ import annotations
 import gzip
 import json
 import os
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +24,21 @@ from dashgen.recordings.importing import ImportReport, save
 from dashgen.recordings.inspector import (
     BUS_BANDWIDTH,
     EXEC_TIME,
+    GPU_TIMING,
+    MIN_SIZE,
     P2P_EXEC_TIME,
-    Operation,
+    P2P_OPERATIONS,
+    UNKNOWN,
+    Bucket,
+    Entry,
     Values,
-    aggregate,
     bucket_labels,
     busbw_gbs,
+    drain,
     exposition,
     message_size_lower_bound,
     message_size_range,
+    new_ring,
     parse_message_size,
     printed,
     series_names,
@@ -362,6 +370,50 @@ def test_no_record_can_crash_an_import_or_make_a_series_that_inspector_would_not
             assert 1 <= int(labels["n_nodes"]) <= int(labels["nranks"])
     save(tmp_path / "recording", recording, series)
     assert len(read_samples(tmp_path / "recording")) == len(series)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One finished operation on one rank, as the plugin knows it; ``communicator`` tells communicators apart."""
+
+    communicator: Hashable
+    nranks: int
+    n_nodes: int
+    function: str
+    size: int
+    exec_us: int
+    comm_name: str = UNKNOWN
+    algo_proto: str = "Unknown_Unknown"
+    busbw: float | None = None
+    timing_source: str = GPU_TIMING
+
+    @property
+    def is_p2p(self) -> bool:
+        """Whether it is a Send or a Recv, which have series and a ring of their own."""
+        return self.function in P2P_OPERATIONS
+
+    @property
+    def bucket(self) -> Bucket:
+        """The bucket that it is averaged in."""
+        algorithm = "" if self.is_p2p else self.algo_proto
+        bound = message_size_lower_bound(self.size)
+        return Bucket(self.nranks, self.n_nodes, self.function, bound, self.comm_name, algorithm)
+
+
+def aggregate(operations: Iterable[Operation]) -> dict[Bucket, Values]:
+    """What one dump of one GPU writes for the operations that finished since the last one, oldest first."""
+    rings: dict[tuple[Hashable, bool], deque[Entry]] = {}
+    for one in operations:
+        if one.size < MIN_SIZE or one.timing_source != GPU_TIMING or one.exec_us == 0:
+            continue
+        busbw = one.busbw
+        if busbw is None:
+            busbw = busbw_gbs(one.function, one.size, one.nranks, one.exec_us)
+        ring = rings.get((one.communicator, one.is_p2p))
+        if ring is None:
+            ring = rings[one.communicator, one.is_p2p] = new_ring()
+        ring.append((one.bucket, one.exec_us, busbw))
+    return drain(rings.values())
 
 
 OPERATIONS = st.builds(

@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import deque
-from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from dashgen.catalogue.metrics import upstream
@@ -137,34 +136,6 @@ class Values(NamedTuple):
     exec_us: float
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """One finished operation on one rank, as the plugin knows it; ``communicator`` tells communicators apart."""
-
-    communicator: Hashable
-    nranks: int
-    n_nodes: int
-    function: str
-    size: int
-    exec_us: int
-    comm_name: str = UNKNOWN
-    algo_proto: str = "Unknown_Unknown"
-    busbw: float | None = None
-    timing_source: str = GPU_TIMING
-
-    @property
-    def is_p2p(self) -> bool:
-        """Whether it is a Send or a Recv, which have series and a ring of their own."""
-        return self.function in P2P_OPERATIONS
-
-    @property
-    def bucket(self) -> Bucket:
-        """The bucket that it is averaged in."""
-        algorithm = "" if self.is_p2p else self.algo_proto
-        bound = message_size_lower_bound(self.size)
-        return Bucket(self.nranks, self.n_nodes, self.function, bound, self.comm_name, algorithm)
-
-
 Entry = tuple[Bucket, int, float]
 """A finished operation in a ring: its bucket, its execution time in µs, its bus bandwidth in GB/s."""
 
@@ -192,22 +163,6 @@ def drain(rings: Iterable[Iterable[Entry]]) -> dict[Bucket, Values]:
         bucket: Values(math.exp(logs / positive) if positive else 0.0, micros / count)
         for bucket, (count, micros, positive, logs) in sums.items()
     }
-
-
-def aggregate(operations: Iterable[Operation]) -> dict[Bucket, Values]:
-    """What one dump of one GPU writes for the operations that finished since the last one, oldest first."""
-    rings: dict[tuple[Hashable, bool], deque[Entry]] = {}
-    for one in operations:
-        if one.size < MIN_SIZE or one.timing_source != GPU_TIMING or one.exec_us == 0:
-            continue
-        busbw = one.busbw
-        if busbw is None:
-            busbw = busbw_gbs(one.function, one.size, one.nranks, one.exec_us)
-        ring = rings.get((one.communicator, one.is_p2p))
-        if ring is None:
-            ring = rings[one.communicator, one.is_p2p] = new_ring()
-        ring.append((one.bucket, one.exec_us, busbw))
-    return drain(rings.values())
 
 
 def series_names(bucket: Bucket) -> tuple[str, str]:

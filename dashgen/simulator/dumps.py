@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dashgen.errors import UserError
-from dashgen.recordings.inspector import message_size_range
+from dashgen.recordings.inspector import RING_SIZE, message_size_range
 from dashgen.simulator.communicators import Floats, Ints
 from dashgen.simulator.drift import during, stream
 from dashgen.simulator.events import DeadRank
@@ -26,9 +26,6 @@ from dashgen.simulator.scenario import Scenario
 
 Bools = NDArray[np.bool_]
 Key = tuple[tuple[str, str], ...]
-
-RING = 1024
-"""Operations of one communicator that Inspector keeps until the next dump."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +145,7 @@ def _aggregate(
             if not len(ours):
                 continue
             # A ring shared by many operations of a step only holds the newest steps.
-            newest = max(1, RING // rings[each.comm.group, each.p2p])
+            newest = max(1, RING_SIZE // rings[each.comm.group, each.p2p])
             # A mean over few steps stands for as many operations as one over many.
             samples = int(np.clip(24 // min(newest, scenario.dump_interval / job.step), 3, 12))
             stacked = np.zeros((3, steps + 1, gpus))

@@ -15,6 +15,7 @@ from pathlib import Path
 from dashgen.errors import UserError
 from dashgen.recordings.format import Fault, Recording, Series, selector
 from dashgen.recordings.importing import save
+from dashgen.recordings.inspector import transport
 from dashgen.simulator.dumps import Run, run_job
 from dashgen.simulator.events import DeadRank, Event, Hang, LateGpu, Network, Nic, Nvlink, SlowNode
 from dashgen.simulator.physics import unit_effect
@@ -144,8 +145,7 @@ def _transports(scenario: Scenario, run: Run, event: Event) -> tuple[str, ...]:
     found = set()
     for each, mask in zip(plan.operations, effect.slow, strict=True):
         if mask.any() and not each.p2p and each.size >= 1024**2:
-            shape = each.comm.n_nodes
-            found.add("nvlink" if shape == 1 else "network" if shape == each.comm.nranks else "mixed")
+            found.add(transport(each.comm.n_nodes, each.comm.nranks))
     return tuple(sorted(found))
 
 

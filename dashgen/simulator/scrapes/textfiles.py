@@ -6,11 +6,13 @@ from __future__ import annotations
 import numpy as np
 
 from dashgen.catalogue.metrics import upstream
+from dashgen.recordings.importing import textfile_name
 from dashgen.recordings.inspector import (
     BUS_BANDWIDTH,
     COLLECTIVES_TOTAL,
     DROPPED_TOTAL,
     EXEC_TIME,
+    FORMAT_VERSION,
     P2P_BUS_BANDWIDTH,
     P2P_EXEC_TIME,
 )
@@ -19,9 +21,6 @@ from dashgen.simulator.dumps import Run
 from dashgen.simulator.scrapes.site import Bools, Sheet, Site, node_labels
 
 DIRECTORY = "/var/lib/node_exporter/textfile"
-
-VERSION = "v5.1"
-"""Profiler interface 5, text format 1 (NVIDIA/nccl 2.30.7 inspector_prom.cc)."""
 
 
 def six_digits(values: Floats) -> Floats:
@@ -54,13 +53,13 @@ def inspector(site: Site, run: Run, sheet: Sheet, held: Bools, duplicates: Bools
         there = (newest >= 0) & (site.offsets < run.unlinked[gpu]) & ~held[node, local]
         held[node, local] |= newest >= 0
         stat = there & site.answers[node] & ~site.broken[node, local]
-        file = f"{DIRECTORY}/nccl_inspector_metrics_{site.uuids[node][local]}.prom"
+        file = f"{DIRECTORY}/{textfile_name(site.uuids[node][local])}"
         mtime = np.floor(site.scenario.start.timestamp() + run.dumps[content, gpu])
         if site.scenario.companions.mtime:
             sheet.put(upstream("mtime"), {**node_labels(site, node), "file": file}, mtime, stat)
         labels = {
             **node_labels(site, node),
-            "version": VERSION,
+            "version": FORMAT_VERSION,
             "slurm_job_id": run.job.id,
             "node": site.scenario.nodes[node],
             "gpu": "GPU0" if run.job.one_visible_gpu else f"GPU{local}",
