@@ -52,43 +52,42 @@ def weak(reason: str) -> pytest.MarkDecorator:
     return pytest.mark.xfail(strict=True, reason=reason)
 
 
+def heard(site: Site, told: Mapping[str, object]) -> dict[str, set[str]]:
+    """The severities that each tier's pack fired with in a variant of a scenario with a slow network."""
+    usual = yaml.safe_load(scenario_path("network-25").read_text())
+    story, samples = simulate(Scenario.model_validate(usual | {"name": "variant", "expect": {}} | told))
+    start, end = story.start.timestamp(), story.end.timestamp()
+    moments = engine.Moments(start, end, story.scrape_interval, site.dump_interval, True)
+    found: dict[str, set[str]] = {tier.value: set() for tier in Sensitivity}
+    for each in engine.replay(rule_engine(), rule_files(site), samples, moments).alerts:
+        if each.firing:
+            labels = dict(each.labels)
+            found[labels["sensitivity"]].add(labels["severity"])
+    return found
+
+
 @pytest.mark.parametrize(
     ("seconds", "severities"), [(60, ()), (120, ("warning",)), (150, ("critical", "warning"))], ids=["60", "120", "150"]
 )
 def test_a_slow_network_is_nothing_for_a_minute_a_ticket_for_two_and_a_page_beyond(
     seconds: int, severities: tuple[str, ...]
 ) -> None:
-    told = yaml.safe_load(scenario_path("network-25").read_text())
-    (fault,) = told.pop("events")
-    told |= {"name": "hiccup", "expect": {}, "lasts": "40m"}
-    told["events"] = [fault | {"start": "25m", "end": f"{25 * 60 + seconds}s"}]
-    story, samples = simulate(Scenario.model_validate(told))
-    moments = engine.Moments(story.start.timestamp(), story.end.timestamp(), story.scrape_interval, 30, True)
-    fired = engine.replay(rule_engine(), rule_files(Site()), samples, moments).alerts
-
-    for tier in Sensitivity:
-        ours = [dict(each.labels) for each in fired if each.firing and dict(each.labels)["sensitivity"] == tier]
-        heard = set(severities) & {"critical"} if tier == Sensitivity.LOW else set(severities)
-        assert {each["severity"] for each in ours} == heard, tier
+    fault = {"kind": "network", "loss": 0.25, "ramp": "20s", "start": "25m", "end": f"{25 * 60 + seconds}s"}
+    everybody = set(severities)
+    assert heard(Site(), {"lasts": "40m", "events": [fault]}) == {
+        "low": everybody & {"critical"},
+        "medium": everybody,
+        "high": everybody,
+    }
 
 
 @pytest.mark.parametrize("dump", [30, 600])
 @pytest.mark.parametrize(("loss", "severities"), [(0.03, set()), (0.06, {"critical", "warning"})], ids=["3", "6"])
 def test_a_dump_weighs_the_same_however_often_it_is_evaluated(dump: int, loss: float, severities: set[str]) -> None:
-    told = yaml.safe_load(scenario_path("network-25").read_text())
-    scrapes = 60 if dump > 60 else 15
-    told |= {"name": "rare", "expect": {}, "lasts": f"{60 * dump}s", "dump_interval": dump, "scrape_interval": scrapes}
-    told["events"] = [{"kind": "network", "loss": loss, "start": f"{33 * dump}s", "end": f"{45 * dump}s"}]
-    story, samples = simulate(Scenario.model_validate(told))
-    moments = engine.Moments(story.start.timestamp(), story.end.timestamp(), scrapes, dump, True)
+    fault = {"kind": "network", "loss": loss, "start": f"{33 * dump}s", "end": f"{45 * dump}s"}
+    rhythm = {"lasts": f"{60 * dump}s", "dump_interval": dump, "scrape_interval": 60 if dump > 60 else 15}
     site = config.site({"dump_interval": dump}, "test")
-    fired = [
-        dict(each.labels)
-        for each in engine.replay(rule_engine(), rule_files(site), samples, moments).alerts
-        if each.firing
-    ]
-
-    assert {each["severity"] for each in fired if each["sensitivity"] == Sensitivity.MEDIUM} == severities
+    assert heard(site, {**rhythm, "events": [fault]})["medium"] == severities
 
 
 def test_a_burst_that_is_over_pages_nobody_while_its_loss_still_shows() -> None:

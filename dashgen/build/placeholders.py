@@ -79,13 +79,12 @@ def words(site: Site) -> Mapping[str, str]:
     known_job = f'{labels.job}!~"unknown|"'
     in_cluster = f'{labels.cluster}=~"$cluster",' if labels.cluster else ""
     dump = site.dump_interval
-    of_job = [labels.cluster, labels.job] if labels.cluster else [labels.job]
     return {
-        "job": ", ".join(of_job),
+        "job": ", ".join(labels.of_job),
         "job_label": labels.job,
         # In texts of alerts: the job that the alert is about, and whether a row of a query is about it as well.
-        "this_job": " of ".join(f"{{{{ $labels.{name} }}}}" for name in reversed(of_job)),
-        "same_job": "and true" + "".join(f" (eq .Labels.{name} $labels.{name})" for name in of_job),
+        "this_job": " of ".join(f"{{{{ $labels.{name} }}}}" for name in reversed(labels.of_job)),
+        "same_job": "and" + "".join(f" (eq .Labels.{name} $labels.{name})" for name in labels.of_job),
         "node": labels.node,
         "node_label": labels.node,
         "gpu": labels.gpu,

@@ -13,7 +13,7 @@ from dashgen.model import Scope
 def alertmanager(site: Site) -> dict[str, object]:
     """Inhibition and routing that make one incident one page, for the site's own alertmanager.yml."""
     labels = site.labels
-    same_job = [*([labels.cluster] if labels.cluster else []), labels.job]
+    same_job = list(labels.of_job)
     return {
         "route": {
             "receiver": "nobody",

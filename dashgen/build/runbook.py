@@ -43,8 +43,7 @@ def runbook(alert: Alert, site: Site) -> str:
 
 def _matchers(site: Site) -> str:
     """The job as amtool wants it, to be filled in."""
-    labels = site.labels
-    return " ".join(f"{name}={name.upper()}" for name in (labels.cluster, labels.job) if name)
+    return " ".join(f"{name}={name.upper()}" for name in site.labels.of_job)
 
 
 def _section(title: str, lines: Iterable[str], *, numbered: bool = False) -> str:

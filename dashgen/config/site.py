@@ -54,9 +54,14 @@ class Labels(Section):
     instance: Label = Field("instance", description="the scrape target, shared with node_exporter's own series")
     cluster: Label | None = Field(None, description="set it where one Prometheus holds several clusters")
 
+    @property
+    def of_job(self) -> tuple[str, ...]:
+        """The labels that tell a job from every other."""
+        return (self.cluster, self.job) if self.cluster else (self.job,)
+
     @model_validator(mode="after")
     def _distinct(self) -> Labels:
-        names = [self.job, self.node, self.gpu, self.instance, *([self.cluster] if self.cluster else [])]
+        names = [*self.of_job, self.node, self.gpu, self.instance]
         if len(set(names)) != len(names):
             raise ValueError("two of job, node, gpu, instance and cluster are the same label")
         return self

@@ -14,7 +14,6 @@ from dashgen.durations import seconds
 from dashgen.errors import UserError
 from dashgen.live.client.http import Refused
 from dashgen.live.doctor.probe import Probe, whole
-from dashgen.model import RecordingRule
 
 _FIGURE = re.compile(r"^([a-z_]+)(?:\{[^}]*\})? ([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,2})?)$", re.MULTILINE)
 
@@ -63,12 +62,7 @@ def _scrape(probe: Probe) -> float:
 def _bill(probe: Probe, fleet: Fleet) -> Bill:
     """What the server says of itself; a figure that it does not tell is None."""
     recorded = _counts(probe, '{__name__=~"(job|peer|gpu|node):.+"}', "__name__")
-    every = {
-        rule.record: seconds(group.interval)
-        for group in build.recording(probe.site)
-        for rule in group.rules
-        if isinstance(rule, RecordingRule)
-    }
+    every = {rule.record: seconds(group.interval) for group in build.recording(probe.site) for rule in group.recorded}
     said = _said(probe)
     chunk, packed = (said.get(f"prometheus_tsdb_compaction_chunk_{name}_sum") for name in ("size_bytes", "samples"))
     written = fleet.gpus * (fleet.nccl + fleet.companions) / fleet.scrape

@@ -7,7 +7,7 @@ Who proves and who draws ask the same Prometheus.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -61,7 +61,8 @@ def replay(bundle: Bundle, story: Recording, samples: Sequence[Series], tiers: I
         )
     samples = tuple(within_span(samples, start, end))
     began = time.monotonic()
-    result = evaluate(_rule_files(bundle, tiers), samples, start, end, interval, story.scrape_interval)
+    packs = {tier: groups for tier in tiers if (groups := bundle.alerts.get(tier, ()))}
+    result = evaluate(rule_files(bundle.recording, packs), samples, start, end, interval, story.scrape_interval)
     took = time.monotonic() - began
     return Replay(story, interval, result, (*samples, *result.series, *result.alert_series), took)
 
@@ -101,14 +102,10 @@ def pack_name(tier: Sensitivity) -> str:
     return f"alerts-{tier.value}.yaml"
 
 
-def _rule_files(bundle: Bundle, tiers: Iterable[Sensitivity]) -> dict[str, str]:
-    """All packs for one run: packs share names of groups, and alerts tell their tier by a label."""
-    files = {"recording.yaml": rule_file(bundle.recording)}
-    for tier in tiers:
-        groups = bundle.alerts.get(tier, ())
-        if groups:
-            files[pack_name(tier)] = rule_file(_of_tier(group, tier) for group in groups)
-    return files
+def rule_files(recording: Iterable[RuleGroup], packs: Mapping[Sensitivity, Iterable[RuleGroup]]) -> dict[str, str]:
+    """The rules of several packs for one run: packs share names of groups, and alerts tell their tier by a label."""
+    files = {"recording.yaml": rule_file(recording)}
+    return files | {pack_name(tier): rule_file(_of_tier(each, tier) for each in packs[tier]) for tier in packs}
 
 
 def _of_tier(group: RuleGroup, tier: Sensitivity) -> RuleGroup:

@@ -82,7 +82,7 @@ def _without_code(site: dict[str, Any]) -> dict[str, Any]:
     return site
 
 
-Described = Annotated[dict[str, Any], AfterValidator(_without_code)]
+SiteKeys = Annotated[dict[str, Any], AfterValidator(_without_code)]
 """Keys of dashgen.yaml that a file brings which anybody may have made."""
 
 Moment = Annotated[datetime, BeforeValidator(_written, json_schema_input_type=datetime), AfterValidator(_aware)]
@@ -146,7 +146,7 @@ class Recording(_Strict):
     start: Moment
     end: Moment
     scrape_interval: int = Field(gt=0, le=3600, description="seconds between two scrapes")
-    site: Described = Field(default_factory=dict, description="keys of dashgen.yaml that describe this site")
+    site: SiteKeys = Field(default_factory=dict, description="keys of dashgen.yaml that describe this site")
     boards: tuple[str, ...] = Field((), description="dashboards of which every panel must return data here")
     faults: tuple[Fault, ...] = ()
     expect: dict[Sensitivity, tuple[Expected, ...]] = Field(default_factory=dict)

@@ -19,7 +19,7 @@ from dashgen.guard.files import parse_yaml, read_text
 from dashgen.guard.models import checked
 from dashgen.guard.text import line, listed, quoted
 from dashgen.model import Sensitivity
-from dashgen.recordings.format import MOST_SCRAPES, MOST_STORY_BYTES, Described, Expected, Fault, Moment
+from dashgen.recordings.format import MOST_SCRAPES, MOST_STORY_BYTES, Expected, Fault, Moment, SiteKeys
 from dashgen.simulator.events import Event
 from dashgen.simulator.jobs import Job, Strict
 
@@ -82,7 +82,7 @@ class Scenario(Strict):
     jobs: tuple[Job, ...] = Field(min_length=1, max_length=200)
     events: tuple[Event, ...] = Field((), max_length=1000)
     faults: tuple[Fault, ...] = ()
-    site: Described = Field(default_factory=dict)
+    site: SiteKeys = Field(default_factory=dict)
     boards: tuple[str, ...] = ()
     expect: dict[Sensitivity, tuple[Expected, ...]] = Field(default_factory=dict)
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,12 @@ import yaml
 
 from dashgen import build
 from dashgen.config import site as config
+from dashgen.engine import evaluated
 from dashgen.errors import UserError
 from dashgen.guard.files import parse_yaml, read_text
 from dashgen.guard.text import line
 from dashgen.model import Sensitivity
-from dashgen.targets.rulefile import rule_file, to_yaml
+from dashgen.targets.rulefile import to_yaml
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -42,12 +43,10 @@ class Packs:
 def rule_files(site: config.Site, tiers: Collection[Sensitivity] = tuple(Sensitivity)) -> dict[str, str]:
     """The recording rules and the packs of some tiers for one run; groups get names of their own."""
     # Overlays may change any rule, and are applied to everything at once.
-    made = build.bundle(site, tiers) if site.overlays else None
-    files = {"recording.yaml": rule_file(made.recording if made else build.recording(site))}
-    for tier in tiers:
-        groups = made.alerts[tier] if made else build.alerts(site, tier)
-        files[f"alerts-{tier}.yaml"] = rule_file(replace(group, name=f"{tier}: {group.name}") for group in groups)
-    return files
+    if site.overlays:
+        made = build.bundle(site, tiers)
+        return evaluated.rule_files(made.recording, made.alerts)
+    return evaluated.rule_files(build.recording(site), {tier: build.alerts(site, tier) for tier in tiers})
 
 
 def own(tiers: Collection[Sensitivity]) -> Packs:
