@@ -179,6 +179,34 @@ def test_a_fault_of_an_hour_is_one_page_until_it_ends(fault: Mapping[str, object
     assert end >= told.end.timestamp()
 
 
+def test_a_rail_that_is_slow_from_the_first_minute_is_named_until_it_ends() -> None:
+    """Nothing is known that it could be compared with but its like, and it must not become what the job is used to."""
+    told = yaml.safe_load(scenario_path("nic-slow").read_text())
+    [adapter] = told["events"]
+    told |= {"name": "from-start", "expect": {}, "events": [adapter | {"start": "0m"}]}
+    scenario = Scenario.model_validate(told)
+    recording, series = simulate(scenario)
+    [fault] = (each for each in recording.faults if each.kind == "nic")
+    named = {}
+    for each in execute(Trial(0, "from-start", scenario, recording, series), rule_files(Site())):
+        labels = dict(each.labels)
+        if each.firing and "suspect" in labels:
+            named[labels["sensitivity"], labels["severity"]] = (labels["suspect"], labels["gpu"], each.firing)
+    pages = {
+        ("low", "critical"),
+        ("medium", "critical"),
+        ("medium", "warning"),
+        ("high", "critical"),
+        ("high", "warning"),
+    }
+    assert set(named) == pages
+    for suspect, gpu, firing in named.values():
+        assert (suspect, gpu) == ("network", "GPU1")
+        [(start, end)] = firing
+        assert start - fault.start.timestamp() <= 420
+        assert end >= fault.end.timestamp()
+
+
 @pytest.mark.parametrize("seed", [4, 16])
 def test_a_page_names_the_slow_node_of_a_domain_and_not_the_one_that_waits_for_it(seed: int) -> None:
     tool("promtool")

@@ -8,7 +8,7 @@ The slowest execution time is the earliest arriver and never to blame. Here bigg
 from __future__ import annotations
 
 from dashgen.catalogue import groups
-from dashgen.catalogue.baselines import learned, remembered
+from dashgen.catalogue.baselines import learned, remembered, without_past
 from dashgen.catalogue.signals.freshness import NEW, SEEN, SEEN_SOURCES
 from dashgen.catalogue.signals.transport import beyond
 from dashgen.model import Signal, Unit, indented
@@ -138,7 +138,7 @@ SIGNALS = (
     {indented(_lasting(), 4)}
     - clamp_min({_used_to()}, 0)
     or
-    min_over_time(gpu:nccl_lateness:ratio[<6 dumps - 1s>]) - 0.2
+    {without_past("gpu:nccl_lateness:ratio")}
   )
   - on (<job>, <node>) group_left ()
   (
