@@ -22,9 +22,10 @@ def pool(count: int) -> Iterator[ProcessPoolExecutor]:
         try:
             yield made
         except BaseException:
-            made.shutdown(wait=False, cancel_futures=True)
             for child in multiprocessing.active_children():
                 child.terminate()
+            # Waits for the pool's own thread: Python before 3.12 may close its pipe while the interpreter wakes it at exit.
+            made.shutdown(cancel_futures=True)
             raise
 
 
@@ -35,5 +36,7 @@ def _obedient() -> None:
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:
-    # As an exception, so that servers are stopped and scratch folders removed on the way out.
+    # As an exception, so that servers are stopped and scratch folders removed on the way out; a pool that finds a process
+    # ended tells the others again, who are on their way by then.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(128 + number)
