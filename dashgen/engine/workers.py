@@ -24,7 +24,8 @@ def pool(count: int) -> Iterator[ProcessPoolExecutor]:
         except BaseException:
             for child in multiprocessing.active_children():
                 child.terminate()
-            # Waits for the pool's own thread: Python before 3.12 may close its pipe while the interpreter wakes it at exit.
+            # Waits for the pool's own thread: Python before 3.12 may close its pipe while the interpreter, at its end,
+            # wakes it.
             made.shutdown(cancel_futures=True)
             raise
 
@@ -36,7 +37,7 @@ def _obedient() -> None:
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:
-    # As an exception, so that servers are stopped and scratch folders removed on the way out; a pool that finds a process
-    # ended tells the others again, who are on their way by then.
+    # As an exception, so that servers are stopped and scratch folders removed on the way out. A pool that finds a
+    # process ended tells the others again, who are on their way by then.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(128 + number)
