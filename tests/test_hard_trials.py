@@ -67,14 +67,28 @@ def heard(site: Site, told: Mapping[str, object]) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "severities"), [(60, ()), (120, ("warning",)), (150, ("critical", "warning"))], ids=["60", "120", "150"]
+    ("fault", "seconds", "severities"),
+    [
+        *(("network", seconds, said) for seconds, said in [(60, ""), (120, "warning"), (150, "critical warning")]),
+        *(("node", seconds, said) for seconds, said in [(45, ""), (90, "warning"), (150, "critical warning")]),
+    ],
 )
-def test_a_slow_network_is_nothing_for_a_minute_a_ticket_for_two_and_a_page_beyond(
-    seconds: int, severities: tuple[str, ...]
+def test_a_hiccup_is_nothing_what_lasts_longer_a_ticket_and_what_stays_a_page(
+    fault: str, seconds: int, severities: str
 ) -> None:
-    fault = {"kind": "network", "loss": 0.25, "ramp": "20s", "start": "25m", "end": f"{25 * 60 + seconds}s"}
-    everybody = set(severities)
-    assert heard(Site(), {"lasts": "40m", "events": [fault]}) == {
+    faults: Mapping[str, Mapping[str, object]] = {
+        "network": {"kind": "network", "loss": 0.25, "ramp": "20s", "start": "25m", "end": f"{1500 + seconds}s"},
+        # From the middle of a dump on, so that a part of it is in two.
+        "node": {
+            "kind": "slow-node",
+            "node": "node02",
+            "percent": 150,
+            "start": "1515s",
+            "end": f"{1515 + seconds}s",
+        },
+    }
+    everybody = set(severities.split())
+    assert heard(Site(), {"lasts": "40m", "events": [faults[fault]]}) == {
         "low": everybody & {"critical"},
         "medium": everybody,
         "high": everybody,
