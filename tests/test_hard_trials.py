@@ -66,29 +66,27 @@ def heard(site: Site, told: Mapping[str, object]) -> dict[str, set[str]]:
     return found
 
 
+SLOW_NETWORK = {"kind": "network", "loss": 0.25, "ramp": "20s", "start": "1500s"}
+# From the middle of a dump on, so that a part of it is in two.
+SLOW_NODE = {"kind": "slow-node", "node": "node02", "percent": 150, "start": "1515s"}
+
+
 @pytest.mark.parametrize(
-    ("fault", "seconds", "severities"),
+    ("fault", "end", "severities"),
     [
-        *(("network", seconds, said) for seconds, said in [(60, ""), (120, "warning"), (150, "critical warning")]),
-        *(("node", seconds, said) for seconds, said in [(45, ""), (90, "warning"), (150, "critical warning")]),
+        pytest.param(SLOW_NETWORK, "1560s", "", id="network-60"),
+        pytest.param(SLOW_NETWORK, "1620s", "warning", id="network-120"),
+        pytest.param(SLOW_NETWORK, "1650s", "critical warning", id="network-150"),
+        pytest.param(SLOW_NODE, "1560s", "", id="node-45"),
+        pytest.param(SLOW_NODE, "1605s", "warning", id="node-90"),
+        pytest.param(SLOW_NODE, "1665s", "critical warning", id="node-150"),
     ],
 )
 def test_a_hiccup_is_nothing_what_lasts_longer_a_ticket_and_what_stays_a_page(
-    fault: str, seconds: int, severities: str
+    fault: Mapping[str, object], end: str, severities: str
 ) -> None:
-    faults: Mapping[str, Mapping[str, object]] = {
-        "network": {"kind": "network", "loss": 0.25, "ramp": "20s", "start": "25m", "end": f"{1500 + seconds}s"},
-        # From the middle of a dump on, so that a part of it is in two.
-        "node": {
-            "kind": "slow-node",
-            "node": "node02",
-            "percent": 150,
-            "start": "1515s",
-            "end": f"{1515 + seconds}s",
-        },
-    }
     everybody = set(severities.split())
-    assert heard(Site(), {"lasts": "40m", "events": [faults[fault]]}) == {
+    assert heard(Site(), {"lasts": "40m", "events": [{**fault, "end": end}]}) == {
         "low": everybody & {"critical"},
         "medium": everybody,
         "high": everybody,
