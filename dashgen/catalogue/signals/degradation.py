@@ -49,8 +49,7 @@ def _tickets(*, dumps: int = 0, sure: bool = False) -> dict[Sensitivity, Tier]:
 
 _TICKET_SOURCES = (
     "The verdict has its own: effect and significance. Paths are judged over two dumps, and a ticket waits for a third where it costs nothing; "
-    "lateness over three, and twice. A whole node waits for a second verdict: a host that hiccups for less than a dump was six of fourteen "
-    "alarms without a cause in sixty random jobs."
+    "lateness over three, and twice."
 )
 
 # The page about the job speaks for the finer alerts that say why.
@@ -171,7 +170,9 @@ Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
         "the node arrives last and job <this_job> waits for it" + f"{SINCE}. Look first at the "
         "outlier board, then at the host: CPU, storage, clocks, links inside the domain.",
         tiers=_tickets(dumps=1),
-        sources=_TICKET_SOURCES,
+        sources=_TICKET_SOURCES
+        + " A whole node waits for a second verdict: a host that hiccups for less than a dump was six of fourteen "
+        "alarms without a cause in sixty random jobs.",
         dashboard="outliers",
         runbook=LATE,
     ),
