@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from targets import evaluate, render
 import dashgen
 from dashgen import build
 from dashgen.config import site as config
-from dashgen.model import Sensitivity
+from dashgen.jsonnet import mixin
+from dashgen.model import Bundle, Sensitivity
 from dashgen.targets import TARGETS
 from dashgen.targets.rulefile import group_data
 
@@ -127,6 +129,16 @@ def test_an_overridden_mixin_equals_the_build_with_the_same_settings(case: str) 
     assert found["dashboards"] == json.loads(json.dumps(dashboards))
     assert found["alertmanager"] == json.loads(json.dumps(made.alertmanager))
     assert found["folder"] == made.folder
+
+
+def test_a_mixin_is_of_the_build_that_it_is_asked_for() -> None:
+    def without_rules(*asked: Any) -> Bundle:
+        return replace(build.plain(*asked), recording=())
+
+    site = config.Site()
+    without = mixin.single(site, without_rules)
+    whole = mixin.single(site, build.plain)
+    assert "nccl-usual" in whole and "nccl-usual" not in without
 
 
 def test_severity_duration_and_hysteresis_are_config_too_and_an_alert_can_be_taken_out() -> None:

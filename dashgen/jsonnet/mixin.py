@@ -182,15 +182,15 @@ def single(site: Site, build: Build) -> str:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A site whose mixin is wanted, known by all that it says but its overlays."""
+    """A site whose mixin is wanted of a build; the site is known by all that it says but its overlays."""
 
     description: str
+    build: Build
     site: Site = field(compare=False)
-    build: Build = field(compare=False)
 
     @classmethod
     def of(cls, site: Site, build: Build) -> _Asked:
-        return cls(site.model_dump_json(exclude={"overlays"}), site, build)
+        return cls(site.model_dump_json(exclude={"overlays"}), build, site)
 
 
 # Eight builds go into it, and with overlays both the bundle and the mixin target want it.
