@@ -102,6 +102,24 @@ def test_a_dump_weighs_the_same_however_often_it_is_evaluated(dump: int, loss: f
     assert heard(site, {**rhythm, "events": [fault]})["medium"] == severities
 
 
+@pytest.mark.parametrize(
+    ("told", "pages"),
+    [
+        pytest.param({"to": "25m", "ends": "killed"}, False, id="killed"),
+        pytest.param({"kind": "hang", "start": "25m"}, True, id="hang"),
+        pytest.param({"kind": "dead-rank", "start": "25m", "node": "node02", "gpu": 1}, True, id="dead-rank"),
+    ],
+)
+def test_with_inspectors_counters_alone_a_hang_pages_and_a_job_that_was_killed_does_not(
+    told: Mapping[str, object], pages: bool
+) -> None:
+    [job] = yaml.safe_load(scenario_path("network-25").read_text())["jobs"]
+    variant = {"events": [told]} if "kind" in told else {"events": [], "jobs": [job | told]}
+    alone = {"dcgm": False, "counters": True}
+    found = heard(Site(), {"lasts": "40m", "companions": alone, **variant})
+    assert {tier: "critical" in severities for tier, severities in found.items()} == dict.fromkeys(found, pages)
+
+
 def test_a_burst_that_is_over_pages_nobody_while_its_loss_still_shows() -> None:
     assert [each for each in judged(7022, "bursts").alarms if each.severity == "critical"] == []
 

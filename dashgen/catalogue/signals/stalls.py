@@ -11,6 +11,7 @@ from dashgen.catalogue.names import VERDICT
 from dashgen.catalogue.runbooks import HANGS
 from dashgen.catalogue.signals.dcgm import ALONE, LONELY, MEMORY, TENSOR_ACTIVE, UTILISATION
 from dashgen.catalogue.signals.degradation import SINCE
+from dashgen.catalogue.signals.freshness import FIRST, IN_THIS_DUMP
 from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit, indented, labelled
 
 HABIT = "job:nccl_dump_age:seconds < 1.3 * max_over_time(job:nccl_pause:seconds[1d])"
@@ -35,6 +36,16 @@ _SPINNING = f"""
   {_QUIET}
 )
 and on (<job>) {indented(UTILISATION)} > 90""".strip()
+
+
+# With Inspector's counters on, a process that lives writes its file every dump, and without communication only the
+# counters are left in it. Files that still say what was measured last have nobody who writes them.
+_LEFT_BEHIND = f"""
+(
+  {IN_THIS_DUMP}
+  > 0.5 * sum by (<job>) (<present>)
+  and on (<job>) <collectives>{{{FIRST}, <selector>}}
+)""".strip()
 
 
 def _evidence(word: str, expr: str) -> str:
@@ -66,6 +77,7 @@ QUIET = Signal(
                 f"{_QUIET}\nand on (<job>) {indented(MEMORY.expr.strip())} > 0.5 * max_over_time(job:dcgm_memory_used:max[1d])",
             ),
         ),
+        ("counters", _evidence("gone", f"{_QUIET} < 6600\nand on (<job>) {_LEFT_BEHIND}")),
         (
             "throughput",
             _evidence(
