@@ -58,7 +58,7 @@ QUIET = Signal(
     question="How long has the job been quiet, and do its processes still live?",
     healthy="below two dump intervals",
     # spinning: kernels run and tensor cores rest, as in a hung collective, with the one GPU that rests. working: tensor cores are busy, only the
-    # dumps have stopped. idle: nothing runs but the processes are there. gone: nothing is there. none: nobody
+    # dumps have stopped. idle: nothing runs but the processes are there. gone: nothing is there, or nobody writes. none: nobody
     # can tell. What nobody sees alive is forgotten within two hours.
     expr="<branches>",
     branches=(
@@ -91,7 +91,8 @@ QUIET = Signal(
     unit=Unit.SECONDS,
     labels=("<job>", "evidence", "<node>", "<gpu>"),
     sources="Tensor cores rest below 5 %, a resting GPU reads below 10 % and a spinning kernel reads 100 % GPU utilisation (companions of a "
-    "hung collective in DCGM); a dead process gives its memory back, a living one keeps more than half; 2.5 dumps are one "
+    "hung collective in DCGM); a dead process gives its memory back, a living one keeps more than half; with Inspector's counters on, files of an idle "
+    "process are written every dump, without lines of bandwidth (inspector_prom.cc); 2.5 dumps are one "
     "missed dump, one scrape and one evaluation; 6,600 s: ten minutes below two hours.",
     # In the group of the verdict, which would read it an evaluation late otherwise.
     group=groups.VERDICT,
@@ -118,7 +119,8 @@ job:nccl_dump_age:seconds < max_over_time(job:nccl_dump_age:seconds[<3 dumps>])"
 _TOLD = (
     "Hung: files old, processes alive, GPUs at 100 % (kernels spin) or 0 % (waiting before the kernel).",
     "Ended: Inspector removes its files; the job is gone from the boards.",
-    "Killed: files stay and age, GPU memory is free, the scheduler does not know the job as running.",
+    "Killed: files stay and age, GPU memory is free, the scheduler does not know the job as running; with Inspector's counters on, "
+    "bandwidths stay in the files, while those of a hang hold counters alone.",
     "Checkpoint or evaluation: GPUs idle for one to three minutes, then dumps go on.",
     "Dump thread dead (disk full, permission): files old, tensor cores busy. The job is fine, and nothing is known of its communication.",
     "Exporter gone: the series are gone, not old; NcclNodeTelemetryLost says so.",
@@ -185,7 +187,7 @@ unless on (<job>) job:nccl_verdict:depth{{state="stalled"}}""",
         dashboard="job",
         runbook=Runbook(
             meaning="The job has stopped reporting communication. Most often it writes a checkpoint or evaluates. Where neither "
-            "DCGM, Slurm nor a throughput metric tells whether its processes live, it may as well hang, or have been killed.",
+            "DCGM, Slurm, a throughput metric nor Inspector's counters tell whether its processes live, it may as well hang, or have been killed.",
             look_first=(
                 "Does the job's log go on, do its processes live?",
                 "Processes alive and no news for four minutes: treat it as NcclJobStalled.",
@@ -198,9 +200,9 @@ unless on (<job>) job:nccl_verdict:depth{{state="stalled"}}""",
         kind="telemetry",
         signal="job:nccl_quiet:seconds",
         expr='job:nccl_quiet:seconds{evidence="gone"} > <threshold> * <dump>',
-        limit="files older than <threshold dumps> while the GPUs are idle and the processes are gone",
+        limit="files older than <threshold dumps> while nothing tells that the processes live, and something that they do not",
         summary="Job <this_job> is gone but its metric files are still exported.",
-        description="The files of job <this_job> are {{ $value | humanizeDuration }} old and its GPUs are idle: "
+        description="The files of job <this_job> are {{ $value | humanizeDuration }} old and nobody writes them: "
         "the job was killed and left them. Nobody needs to get up. Remove the files, best in the scheduler's epilog.",
         tiers={
             Sensitivity.MEDIUM: Tier(threshold=40, dumps=0, severity=Severity.INFO),
