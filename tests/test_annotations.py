@@ -71,3 +71,23 @@ def test_annotations_of_firing_alerts_are_sentences_with_numbers_and_names(name:
             assert re.search(r"\d", texts["description"]), texts["description"]
             assert texts["summary"].endswith("."), texts["summary"]
             assert any(job.job in texts["description"] + texts["summary"] for job in story.faults) or not story.faults
+
+
+@pytest.mark.parametrize(
+    ("name", "port"),
+    [("nic-slow-discards", "discards of node03 mlx5_2 port 1"), ("network-25", None)],
+)
+def test_the_page_of_a_slow_network_names_the_port_whose_errors_rise_with_it(name: str, port: str | None) -> None:
+    tool("promtool")
+    story, series = read_story(RECORDINGS / name), read_samples(RECORDINGS / name)
+    site = config.site(story.site or None, name)
+    groups = build.alerts(site, Sensitivity.MEDIUM)
+    files = {"recording.yaml": rule_file(build.recording(site)), "alerts.yaml": rule_file(groups)}
+    begins = min(fault.start.timestamp() for fault in story.faults if fault.suspect == "network")
+    times = {"NcclJobDegraded": [begins + 30 * step for step in range(20)]}
+    rendered = rendered_annotations(files, series, story.start.timestamp(), 30, story.scrape_interval, times)
+    *_, told = (texts["description"] for texts in rendered["NcclJobDegraded"])
+    assert re.findall(r"Rising meanwhile: (.*?), at \d[\d.]*% of the published limit\.", told) == (
+        [port] if port else []
+    )
+    assert ("Rising" in told) == bool(port)

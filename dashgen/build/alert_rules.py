@@ -69,9 +69,10 @@ def alert_rule(
         return None
     if not signal_expr(catalogue.SIGNAL_BY_NAME[alert.signal], site):
         return None
+    known = [text for signal, text in alert.beside.items() if signal_expr(catalogue.SIGNAL_BY_NAME[signal], site)]
     annotations = {
         "summary": fill(alert.summary, site),
-        "description": fill(alert.description.replace("\\\n", ""), site),
+        "description": fill("".join((alert.description, *known)).replace("\\\n", ""), site),
         "runbook_url": site.runbook_url.replace("{alert}", alert.name),
         **links,
     }

@@ -59,6 +59,8 @@ class Alert:
     ``rises`` is True when a larger threshold is the stricter one. A tier that is missing is not in that pack.
     ``explained_by`` names coarser alerts, and whether they speak for this one in the same job or only on the same node:
     while one of them fires, nobody is told of this one.
+    ``beside`` are further sentences of the description, by the signal that they look up: a site that does not record it
+    goes without.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Alert:
     dashboard: str
     labels: Mapping[str, str] = field(default_factory=dict)
     explained_by: Mapping[str, Scope] = field(default_factory=dict)
+    beside: Mapping[str, str] = field(default_factory=dict)
     rises: bool = True
     companion: str = ""
     sources: str = ""

@@ -24,6 +24,17 @@ from dashgen.catalogue.signals.fabric.tickets import (
 )
 from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit
 
+_ENOUGH = 0.3
+"""The share of a published limit that is enough where the network is slow, which is evidence of its own."""
+
+RISING = {
+    "node:fabric_suspect:ratio": f"""{{{{ range query "topk by (<job>) (3, node:fabric_suspect:ratio > {_ENOUGH})" }}}}\
+{{{{ if <same_job> }}}} Rising meanwhile: {{{{ .Labels.counter }}}} of {{{{ .Labels.<node_label> }}}}\
+{{{{ with .Labels.device }}}} {{{{ . }}}}{{{{ end }}}}{{{{ with .Labels.port }}}} port {{{{ . }}}}{{{{ end }}}}, \
+at {{{{ .Value | humanizePercentage }}}} of the published limit.{{{{ end }}}}{{{{ end }}}}"""
+}
+"""What an alert about a slow network says of the ports whose errors rise with it: the best hint at a place."""
+
 
 def _devices(key: str) -> str:
     return '<net_carrier_changes>{device=~"<net_devices>"}' if key == "net_carrier_changes" else f"<{key}>"
@@ -109,7 +120,7 @@ ALERTS = (
         tiers={
             Sensitivity.LOW: Tier(threshold=1, dumps=2, severity=Severity.WARNING, keep_firing=6),
             Sensitivity.MEDIUM: Tier(threshold=1, dumps=1, severity=Severity.WARNING, keep_firing=6),
-            Sensitivity.HIGH: Tier(threshold=0.3, dumps=0, severity=Severity.WARNING, keep_firing=4),
+            Sensitivity.HIGH: Tier(threshold=_ENOUGH, dumps=0, severity=Severity.WARNING, keep_firing=4),
         },
         sources=f"The limits of {NVSENTINEL}; for TCP the 10 % of OceanBase OCP's ob_host_tcp_retrans_percent. A third of a "
         "limit is enough in the most sensitive tier, because the slow network is evidence of its own.",
