@@ -120,6 +120,19 @@ def test_with_inspectors_counters_alone_a_hang_pages_and_a_job_that_was_killed_d
     assert {tier: "critical" in severities for tier, severities in found.items()} == dict.fromkeys(found, pages)
 
 
+@pytest.mark.parametrize(
+    ("then", "pages"),
+    [
+        pytest.param({"kind": "checkpoint", "start": "32m", "lasts": "210s"}, False, id="checkpoint"),
+        pytest.param({"kind": "hang", "start": "30m"}, True, id="hang"),
+    ],
+)
+def test_while_prometheus_was_away_nobody_was_silent(then: Mapping[str, object], pages: bool) -> None:
+    away = {"kind": "prometheus-gone", "start": "25m", "end": "33m"}
+    found = heard(Site(), {"lasts": "39m", "events": [away, then]})
+    assert {tier: "critical" in severities for tier, severities in found.items()} == dict.fromkeys(found, pages)
+
+
 def test_a_burst_that_is_over_pages_nobody_while_its_loss_still_shows() -> None:
     assert [each for each in judged(7022, "bursts").alarms if each.severity == "critical"] == []
 

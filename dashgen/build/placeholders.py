@@ -71,6 +71,11 @@ def _looked(site: Site) -> float:
     return (8 if site.late_results else 4) * site.dump_interval + 2 * lag(site)
 
 
+def _long_pause(site: Site) -> float:
+    """Seconds of silence that no pause takes, with the dumps before and after it."""
+    return min(PAUSE, 10 * site.dump_interval) + 2 * site.dump_interval
+
+
 @once
 def words(site: Site) -> Mapping[str, str]:
     """What each placeholder stands for at this site."""
@@ -100,7 +105,8 @@ def words(site: Site) -> Mapping[str, str]:
         # The moment of the newest result that a rule can see.
         "now": f"(time() - {number(lag(site))})" if site.late_results else "time()",
         "pause": number(min(CHECKPOINT, 6 * dump) + 2 * dump),
-        "long_pause": number(min(PAUSE, 10 * dump) + 2 * dump),
+        "long_pause": number(_long_pause(site)),
+        "long_pause_range": durations.text(_long_pause(site)),
         "peer": PEER,
         "clean": CLEAN,
         "large": LARGE,

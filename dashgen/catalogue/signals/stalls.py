@@ -16,6 +16,8 @@ from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, U
 
 HABIT = "job:nccl_dump_age:seconds < 1.3 * max_over_time(job:nccl_pause:seconds[1d])"
 """A silence no longer than the job's own pauses."""
+WATCHED = "count_over_time(job:nccl_gpus:count[<long_pause_range>]) * <dump> / <1 results> >= 0.75 * <long_pause>"
+"""Jobs that were in sight for most of the time that makes a stall: while Prometheus was away, nobody was silent."""
 _QUIET = "job:nccl_dump_age:seconds > 2.5 * <dump>"
 _KNOWN = 'label_replace(<job_info>, "<job_label>", "$1", "<slurm_id>", "(.+)")'
 _RUNNING = 'label_replace(<job_info>{<slurm_state>=~"<slurm_running>"}, "<job_label>", "$1", "<slurm_id>", "(.+)")'
@@ -105,13 +107,15 @@ SIGNALS = (
         question="How long have the job's finished pauses been?",
         healthy="a row when a checkpoint or an evaluation has ended",
         # Only finished ones, so that a hang never excuses itself.
-        expr="""
+        expr=f"""
 max_over_time(job:nccl_dump_age:seconds[<3 dumps>]) > 3 * <dump>
 and
-job:nccl_dump_age:seconds < max_over_time(job:nccl_dump_age:seconds[<3 dumps>])""",
+job:nccl_dump_age:seconds < max_over_time(job:nccl_dump_age:seconds[<3 dumps>])
+and on (<job>) {WATCHED}""",
         unit=Unit.SECONDS,
         labels=("<job>",),
-        sources="Three dumps of silence: shorter ones are a missed dump. Three dumps back: the last samples of the pause.",
+        sources="Three dumps of silence: shorter ones are a missed dump. Three dumps back: the last samples of the pause. "
+        "Three quarters of the time that makes a stall: evaluations are missed now and then.",
         group=groups.STALLS,
     ),
 )

@@ -14,7 +14,7 @@ from dashgen.catalogue.baselines import UNFAMILIAR, remembered, without_past
 from dashgen.catalogue.names import SINCE, VERDICT
 from dashgen.catalogue.signals.freshness import IN_THIS_DUMP, NEW
 from dashgen.catalogue.signals.lateness import SPREAD, late_from, slower
-from dashgen.catalogue.signals.stalls import HABIT
+from dashgen.catalogue.signals.stalls import HABIT, WATCHED
 from dashgen.catalogue.signals.transport import beyond
 from dashgen.model import Signal, Unit, indented
 
@@ -246,6 +246,10 @@ label_replace(
     unless on (<job>)
     """
         + HABIT
+        + """
+    and on (<job>)
+    """
+        + WATCHED
         + """
   ) ^ 0,
   "state", "stalled", "", ""
