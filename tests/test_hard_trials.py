@@ -133,6 +133,33 @@ def test_while_prometheus_was_away_nobody_was_silent(then: Mapping[str, object],
     assert {tier: "critical" in severities for tier, severities in found.items()} == dict.fromkeys(found, pages)
 
 
+@pytest.mark.parametrize(
+    "job",
+    [{"preset": "fsdp", "nodes": 4, "domain": 4}, {"preset": "tp-dp", "nodes": 8, "tp": 8, "domain": 8}],
+    ids=["one communicator", "several"],
+)
+@pytest.mark.parametrize("fault", [{"kind": "slow-node"}, {"kind": "late-gpu", "gpu": 1}], ids=["node", "gpu"])
+def test_who_is_late_is_named_where_one_domain_holds_the_whole_job(
+    job: Mapping[str, object], fault: Mapping[str, object]
+) -> None:
+    told = {
+        "name": "rack",
+        "story": "A job in one rack, whose trays are one NVLink domain.",
+        "start": "2026-07-01T00:00:00Z",
+        "lasts": "35m",
+        "jobs": [{"id": "1", "gpus_per_node": 4, **job}],
+        "events": [{"percent": 50, "node": "node02", "start": "20m", "end": "34m", **fault}],
+    }
+    scenario = Scenario.model_validate(told)
+    recording, series = simulate(scenario)
+    place = {
+        (labels["suspect"], labels["node"], labels.get("gpu"))
+        for each in execute(Trial(0, "rack", scenario, recording, series), rule_files(Site()))
+        if each.firing and "suspect" in (labels := dict(each.labels))
+    }
+    assert place == {("straggler", "node02", "GPU1" if "gpu" in fault else None)}
+
+
 def test_a_burst_that_is_over_pages_nobody_while_its_loss_still_shows() -> None:
     assert [each for each in judged(7022, "bursts").alarms if each.severity == "critical"] == []
 

@@ -20,6 +20,8 @@ _SHAPE = "<job>, <node>, <gpu>, n_nodes, nranks"
 # A hundredth is nobody's habit and nobody's fault: most GPUs stay below it, and are not recorded.
 _NOTABLE = 0.01
 
+_OF_NODE = 'quantile by (<job>, <node>, n_nodes, nranks) (0.5, gpu:nccl_exec:sum{n_nodes="1"})'
+
 TIME = Signal(
     name="gpu:nccl_exec:sum",
     question="How long does each GPU spend in collectives, one of each kind, by shape of communicator?",
@@ -37,22 +39,33 @@ LATENESS = Signal(
     question="Which part of the time that its peers spend in collectives does each GPU save, because they wait for it?",
     healthy="near its own usual value, which a fixed position in the ring may put 20 % off 0",
     # Its own time against that of the median of its peers: within a domain those of its node, across domains all of its
-    # communicator's shape. Time decides, so the first synchronisation point, which absorbs the wait, decides.
-    # Communicator shapes count alike: inside its node a late GPU is alone, while across nodes its mates, who waited for
-    # it, are late with it. Beyond five times as fast everybody is equally late: in a pipeline the innocent look even
-    # more extreme.
-    expr="""
+    # communicator's shape. Where one domain holds the whole job, as a rack of NVL72 may, a late node is seen there alone:
+    # its peers are those of its node, or all, whoever waits longer. Time decides, so the first synchronisation point, which
+    # absorbs the wait, decides. Communicator shapes count alike: inside its node a late GPU is alone, while across nodes its
+    # mates, who waited for it, are late with it. Beyond five times as fast everybody is equally late: in a pipeline the
+    # innocent look even more extreme.
+    expr=f"""
 avg by (<job>, <node>, <gpu>) (
   clamp(
     1
     - (
-      gpu:nccl_exec:sum{n_nodes="1"}
+      gpu:nccl_exec:sum{{n_nodes="1"}}
       / on (<job>, <node>, n_nodes, nranks) group_left ()
-      quantile by (<job>, <node>, n_nodes, nranks) (0.5, gpu:nccl_exec:sum{n_nodes="1"})
+      (
+        {_OF_NODE} ^ 0
+        * on (<job>, n_nodes, nranks) group_left ()
+        (
+          quantile by (<job>, n_nodes, nranks) (0.5, gpu:nccl_exec:sum{{n_nodes="1"}})
+          unless on (<job>) job:nccl_transport:info{{transport!="nvlink"}}
+        )
+        > {_OF_NODE}
+        or
+        {_OF_NODE}
+      )
       or
-      gpu:nccl_exec:sum{n_nodes!="1"}
+      gpu:nccl_exec:sum{{n_nodes!="1"}}
       / on (<job>, n_nodes, nranks) group_left ()
-      quantile by (<job>, n_nodes, nranks) (0.5, gpu:nccl_exec:sum{n_nodes!="1"})
+      quantile by (<job>, n_nodes, nranks) (0.5, gpu:nccl_exec:sum{{n_nodes!="1"}})
     ),
     -0.8, 0.8
   )
