@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from processes import tool
 
 from dashgen import build
 from dashgen.config import site as config
+from dashgen.config.site import Site
 from dashgen.engine.prometheus import rendered_annotations
-from dashgen.model import Sensitivity
+from dashgen.model import RuleGroup, Sensitivity
 from dashgen.recordings.format import Recording, read_samples, read_story
 from dashgen.targets.rulefile import rule_file
 
@@ -50,21 +52,28 @@ def moments(story: Recording, alert: str) -> list[float]:
     return [start + 30 * step for step in range(int((last - start) // 30) + 1) if start + 30 * step >= first]
 
 
+def rendered(
+    name: str, story: Recording, groups: Iterable[RuleGroup], site: Site, times: Mapping[str, list[float]]
+) -> dict[str, list[dict[str, str]]]:
+    """The texts with which alerts fire on a recording at the given moments."""
+    files = {"recording.yaml": rule_file(build.recording(site)), "alerts.yaml": rule_file(groups)}
+    start = story.start.timestamp()
+    return rendered_annotations(files, read_samples(RECORDINGS / name), start, 30, story.scrape_interval, times)
+
+
 @pytest.mark.parametrize("name", FIRES)
 def test_annotations_of_firing_alerts_are_sentences_with_numbers_and_names(name: str) -> None:
     tool("promtool")
-    story, series = read_story(RECORDINGS / name), read_samples(RECORDINGS / name)
+    story = read_story(RECORDINGS / name)
     # A node that costs throughput is told of by the page alone; the ticket is for sites that do not know what it costs.
     blind = {"companions": {"dcgm": {"enabled": False}}} if name == "slow-node" else None
     site = config.site(blind or story.site or None, name)
     groups = build.alerts(site, Sensitivity.HIGH)
-    files = {"recording.yaml": rule_file(build.recording(site)), "alerts.yaml": rule_file(groups)}
-    times = {alert: moments(story, alert) for alert in FIRES[name]}
-    rendered = rendered_annotations(files, series, story.start.timestamp(), 30, story.scrape_interval, times)
+    told = rendered(name, story, groups, site, {alert: moments(story, alert) for alert in FIRES[name]})
     shipped = {rule.alert: rule for group in groups for rule in group.alerts}
     for alert in FIRES[name]:
-        assert rendered[alert]
-        for texts in rendered[alert]:
+        assert told[alert]
+        for texts in told[alert]:
             assert set(texts) == set(shipped[alert].annotations)
             for text in texts.values():
                 assert not re.search(r"<no value>|\{\{|\}\}|%!|NaN|\bInf\b|  ", text), text
@@ -79,14 +88,12 @@ def test_annotations_of_firing_alerts_are_sentences_with_numbers_and_names(name:
 )
 def test_the_page_of_a_slow_network_names_the_port_whose_errors_rise_with_it(name: str, port: str | None) -> None:
     tool("promtool")
-    story, series = read_story(RECORDINGS / name), read_samples(RECORDINGS / name)
+    story = read_story(RECORDINGS / name)
     site = config.site(story.site or None, name)
-    groups = build.alerts(site, Sensitivity.MEDIUM)
-    files = {"recording.yaml": rule_file(build.recording(site)), "alerts.yaml": rule_file(groups)}
     begins = min(fault.start.timestamp() for fault in story.faults if fault.suspect == "network")
     times = {"NcclJobDegraded": [begins + 30 * step for step in range(20)]}
-    rendered = rendered_annotations(files, series, story.start.timestamp(), 30, story.scrape_interval, times)
-    *_, told = (texts["description"] for texts in rendered["NcclJobDegraded"])
+    pages = rendered(name, story, build.alerts(site, Sensitivity.MEDIUM), site, times)["NcclJobDegraded"]
+    *_, told = (texts["description"] for texts in pages)
     assert re.findall(r"Rising meanwhile: (.*?), at \d[\d.]*% of the published limit\.", told) == (
         [port] if port else []
     )

@@ -25,13 +25,14 @@ from dashgen.catalogue.signals.fabric.tickets import (
 from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit
 
 _ENOUGH = 0.3
-"""The share of a published limit that is enough where the network is slow, which is evidence of its own."""
+"""The share of a published limit that is enough beside a slow network; see the sources of NcclFabricSuspect."""
 
 RISING = {
-    "node:fabric_suspect:ratio": f"""{{{{ range query "topk by (<job>) (3, node:fabric_suspect:ratio > {_ENOUGH})" }}}}\
-{{{{ if <same_job> }}}} Rising meanwhile: {{{{ .Labels.counter }}}} of {{{{ .Labels.<node_label> }}}}\
-{{{{ with .Labels.device }}}} {{{{ . }}}}{{{{ end }}}}{{{{ with .Labels.port }}}} port {{{{ . }}}}{{{{ end }}}}, \
-at {{{{ .Value | humanizePercentage }}}} of the published limit.{{{{ end }}}}{{{{ end }}}}"""
+    "node:fabric_suspect:ratio": '{{ range query "topk by (<job>) (3, node:fabric_suspect:ratio > '
+    f"{_ENOUGH}"
+    ')" }}{{ if <same_job> }} Rising meanwhile: {{ .Labels.counter }} of {{ .Labels.<node_label> }}'
+    "{{ with .Labels.device }} {{ . }}{{ end }}{{ with .Labels.port }} port {{ . }}{{ end }}, "
+    "at {{ .Value | humanizePercentage }} of the published limit.{{ end }}{{ end }}"
 }
 """What an alert about a slow network says of the ports whose errors rise with it: the best hint at a place."""
 
