@@ -160,6 +160,15 @@ def test_who_is_late_is_named_where_one_domain_holds_the_whole_job(
     assert place == {("straggler", "node02", "GPU1" if "gpu" in fault else None)}
 
 
+@pytest.mark.parametrize("fault", [{"kind": "slow-node"}, {"kind": "late-gpu", "gpu": 1}], ids=["node", "gpu"])
+def test_who_is_late_is_told_although_the_job_has_just_changed_its_messages(fault: Mapping[str, object]) -> None:
+    job = {"id": "1", "preset": "tp-dp", "nodes": 4, "gpus_per_node": 4, "tp": 4}
+    changed = {"kind": "message-size", "groups": ["dp"], "factor": 0.5, "start": "24m"}
+    late = {"node": "node02", "percent": 50, "start": "25m", "end": "33m", **fault}
+    found = heard(Site(), {"lasts": "50m", "jobs": [job], "events": [changed, late]})
+    assert all("critical" in severities for severities in found.values())
+
+
 def test_a_burst_that_is_over_pages_nobody_while_its_loss_still_shows() -> None:
     assert [each for each in judged(7022, "bursts").alarms if each.severity == "critical"] == []
 

@@ -178,7 +178,7 @@ SIGNALS = (
         # Any hiccup costs throughput, and says nothing about one path among equal ones. Around a pause files stop one after
         # the other, and the few that are left have nobody to be compared with: most GPUs of the last three dumps must
         # report in this very one. That some GPUs are slower says little on its own: it counts while throughput is
-        # lost.
+        # lost. While the job does something else, nothing is compared with its past; who is late is late among peers.
         expr=f"""
 (
   (
@@ -196,7 +196,9 @@ SIGNALS = (
   job:nccl_suspect:depth{{suspect="unknown"}} / {_LATE_NEED}
   and on (<job>) job:training_throughput_loss:ratio > 0.05
 )
-unless on (<job>) job:nccl_familiar:ratio {UNFAMILIAR}
+unless on (<job>, suspect) (
+  job:nccl_suspect:depth{{suspect!="straggler"}} and on (<job>) job:nccl_familiar:ratio {UNFAMILIAR}
+)
 and on (<job>) {IN_THIS_DUMP}
 > 0.5 * max_over_time(job:nccl_gpus:count[<3 dumps - 1s>])""",
         unit=Unit.COUNT,
@@ -214,8 +216,9 @@ and on (<job>) {IN_THIS_DUMP}
         expr=f"""
 last_over_time(job:nccl_suspect:since[<3 dumps>]) and job:nccl_suspect:score > 0.5
 or
-last_over_time(job:nccl_suspect:since[<3 dumps>])
-and on (<job>) (job:nccl_dump_age:seconds > 2.5 * <dump> or job:nccl_familiar:ratio {UNFAMILIAR})
+last_over_time(job:nccl_suspect:since[<3 dumps>]) and on (<job>) job:nccl_dump_age:seconds > 2.5 * <dump>
+or
+last_over_time(job:nccl_suspect:since{{suspect!="straggler"}}[<3 dumps>]) and on (<job>) job:nccl_familiar:ratio {UNFAMILIAR}
 or
 time()
 - clamp_max(
