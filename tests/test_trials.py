@@ -7,6 +7,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -122,6 +124,27 @@ def test_an_alert_during_a_fault_detects_it_and_is_no_false_alarm() -> None:
     assert only(result).attributed is True
     assert only(result).pages == 1
     assert not result.alarms
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "again", "known"),
+    [
+        pytest.param(22, 40, {}, True, id="outlasts it"),
+        pytest.param(22, 36, {}, False, id="ends before"),
+        pytest.param(19, 40, {}, False, id="began before the first"),
+        pytest.param(22, 40, {"transport": ("nvlink",)}, False, id="another fault"),
+    ],
+)
+def test_a_fault_that_comes_back_while_its_alert_still_fires_is_no_miss(
+    first: int, last: int, again: Mapping[str, object], known: bool
+) -> None:
+    page = slow(first)
+    start = story().recording.start.timestamp()
+    page = replace(page, firing=((start + MINUTE * first, start + MINUTE * last),))
+    result = judge(story({"start": 20, "end": 30}, {"start": 34, "end": 38, **again}), [page])
+    told, second = (one for one in result.incidents if one.pack == "medium")
+    assert (told.known, second.known, second.after) == (False, known, None)
+    assert view([result], "medium").recall == ((first == 22) + known) / 2
 
 
 def test_packs_that_say_nothing_missed_the_fault() -> None:

@@ -35,8 +35,10 @@ class Incident:
     better before, ``place`` whether the fault has a place to be named, ``evidence`` whether DCGM shows GPU activity.
 
     ``said`` is the suspect, transport, node and gpu of the first alert that names one, ``right`` whether that is so;
-    it has only what the truth knows. ``coverage`` is the part of the time from detection to the fault's end in which
-    a page, or an alert like the one that detected it, fires. ``core`` are the faults that every pack has to see.
+    it has only what the truth knows. ``known`` says of a fault without a detection of its own that it came back while
+    the alert of an earlier time still fired, and until it was over: nobody has to be called twice. ``coverage`` is
+    the part of the time from detection to the fault's end in which a page, or an alert like the one that detected it,
+    fires. ``core`` are the faults that every pack has to see.
     """
 
     pack: str
@@ -56,6 +58,7 @@ class Incident:
     job: str = ""
     at: float = 0.0
     core: bool = False
+    known: bool = False
     coverage: float | None = None
     said: Mapping[str, str] = field(default_factory=dict)
     right: Mapping[str, bool] = field(default_factory=dict)
@@ -167,6 +170,7 @@ def _incident(pack: str, case: Case, fault: Fault, episodes: Collection[_Episode
         job=fault.job,
         at=begin - case.story.start.timestamp(),
         core=_core(fault),
+        known=not telling and _known(case, fault, [each for each in of_job if each.page or pack != Sensitivity.LOW]),
         coverage=_coverage(end, telling[0], of_job) if telling else None,
         said=said,
         right=dict(_right(fault, said)),
@@ -179,6 +183,28 @@ def _core(fault: Fault) -> bool:
         or fault.throughput_loss is None
         or fault.throughput_loss >= CORE_LOSS
     )
+
+
+def _known(case: Case, fault: Fault, episodes: Collection[_Episode]) -> bool:
+    """Whether an alert that began in an earlier time of the same fault fires from before this one until it is over."""
+    begin, end = fault.start.timestamp(), fault.end.timestamp()
+    times = [
+        (each.start.timestamp(), each.end.timestamp() + LATE)
+        for each in case.story.faults
+        if each.start < fault.start and _nature(each) == _nature(fault)
+    ]
+    return any(
+        each.tells(fault.kind)
+        and each.start < begin
+        and end <= each.end
+        and any(first <= each.start <= last for first, last in times)
+        for each in episodes
+    )
+
+
+def _nature(fault: Fault) -> dict[str, object]:
+    """What two times of the same fault have in common."""
+    return fault.model_dump(exclude={"start", "end", "throughput_loss"})
 
 
 def _said(episodes: Collection[_Episode]) -> Iterator[tuple[str, str]]:

@@ -40,8 +40,8 @@ class View:
 
     @property
     def recall(self) -> float | None:
-        """The part of the incidents that was seen."""
-        return _share(one.after is not None for one in self.incidents)
+        """The part of the incidents that was seen, or that came back while the alert of an earlier time was open."""
+        return _share(one.known or one.after is not None for one in self.incidents)
 
     def after(self, quantile: float) -> float | None:
         """Seconds until this part of the seen incidents was seen."""
