@@ -220,6 +220,10 @@ def test_slow_links_of_one_node_are_not_told_as_a_slow_network() -> None:
     assert [seen[pack].attributed for pack in ("low", "medium")] == [True, True]
 
 
+PAUSES = {"kind": "checkpoint", "lasts": "100s", "every": "17m"}
+OTHER_MESSAGES = {"kind": "message-size", "groups": ["tp"], "factor": 0.5, "start": "30m"}
+
+
 @pytest.mark.parametrize(
     "fault",
     [
@@ -231,8 +235,14 @@ def test_slow_links_of_one_node_are_not_told_as_a_slow_network() -> None:
     ],
     ids=lambda fault: str(fault["kind"]),
 )
-@pytest.mark.parametrize("evidence", [True, False], ids=["evidence", "none"])
-def test_a_fault_of_an_hour_is_one_page_until_it_ends(fault: Mapping[str, object], evidence: bool) -> None:
+@pytest.mark.parametrize(
+    ("evidence", "meanwhile"),
+    [(True, PAUSES), (False, PAUSES), (True, OTHER_MESSAGES)],
+    ids=["evidence", "none", "other messages"],
+)
+def test_a_fault_of_an_hour_is_one_page_until_it_ends(
+    fault: Mapping[str, object], evidence: bool, meanwhile: Mapping[str, object]
+) -> None:
     """A fault must not become what the job is used to, whatever pauses it: another suspect would take its place."""
     tool("promtool")
     scenario = Scenario.model_validate(
@@ -245,7 +255,7 @@ def test_a_fault_of_an_hour_is_one_page_until_it_ends(fault: Mapping[str, object
             "jobs": [{"id": "1", "preset": "tp-dp", "nodes": 4, "gpus_per_node": 4, "tp": 2}],
             "events": [
                 {**fault, "start": "25m", "end": "90m"},
-                {"kind": "checkpoint", "lasts": "100s", "every": "17m"},
+                meanwhile,
             ],
         }
     )

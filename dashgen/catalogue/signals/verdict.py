@@ -178,7 +178,8 @@ SIGNALS = (
         # Any hiccup costs throughput, and says nothing about one path among equal ones. Around a pause files stop one after
         # the other, and the few that are left have nobody to be compared with: most GPUs of the last three dumps must
         # report in this very one. That some GPUs are slower says little on its own: it counts while throughput is
-        # lost. While the job does something else, nothing is compared with its past; who is late is late among peers.
+        # lost. While the job does something else, nobody new is blamed by comparison with its past; who is late is late
+        # among peers.
         expr=f"""
 (
   (
@@ -196,8 +197,10 @@ SIGNALS = (
   job:nccl_suspect:depth{{suspect="unknown"}} / {_LATE_NEED}
   and on (<job>) job:training_throughput_loss:ratio > 0.05
 )
-unless on (<job>, suspect) (
-  job:nccl_suspect:depth{{suspect!="straggler"}} and on (<job>) job:nccl_familiar:ratio {UNFAMILIAR}
+unless (
+  job:nccl_suspect:depth{{suspect!="straggler"}}
+  unless last_over_time(job:nccl_suspect:since[<3 dumps>])
+  and on (<job>) job:nccl_familiar:ratio {UNFAMILIAR}
 )
 and on (<job>) {IN_THIS_DUMP}
 > 0.5 * max_over_time(job:nccl_gpus:count[<3 dumps - 1s>])""",
@@ -212,13 +215,15 @@ and on (<job>) {IN_THIS_DUMP}
         question="Since when is each suspect blamed?",
         healthy="absent",
         # The one rule that reads itself. It ends when half of the evidence is gone; while nothing can be judged, as in a
-        # checkpoint, it waits, and it ends with the job. Of several in one dump, who convinces more was the earlier.
+        # checkpoint or an evaluation, it waits, and it ends with the job. Of several in one dump, who convinces more was the
+        # earlier.
         expr=f"""
 last_over_time(job:nccl_suspect:since[<3 dumps>]) and job:nccl_suspect:score > 0.5
 or
 last_over_time(job:nccl_suspect:since[<3 dumps>]) and on (<job>) job:nccl_dump_age:seconds > 2.5 * <dump>
 or
-last_over_time(job:nccl_suspect:since{{suspect!="straggler"}}[<3 dumps>]) and on (<job>) job:nccl_familiar:ratio {UNFAMILIAR}
+last_over_time(job:nccl_suspect:since{{suspect!="straggler"}}[<3 dumps>]) unless job:nccl_suspect:score
+and on (<job>) job:nccl_familiar:ratio {UNFAMILIAR}
 or
 time()
 - clamp_max(
