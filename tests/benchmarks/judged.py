@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Judge the packs on worlds of random jobs, as ``dashgen/docs/judged.md`` and the README tell.
 
-Run: python tests/benchmarks/judged.py [--seeds 761-799/2 racks:161-199/2 ...] [--jobs N]
+Run: python tests/benchmarks/judged.py [--seeds 801-839/2 racks:201-239/2 ...] [--jobs N]
 
 Makes a world of random jobs for each span of seeds, a wide one where none is named, and has ``dashgen score`` judge
 all of them. What it found replaces judged.json beside this file, which the tables of the documentation are derived
@@ -22,7 +22,7 @@ from worlds import seed_list, written
 
 JUDGED = Path(__file__).with_name("judged.json")
 SPANS = (
-    *("761-799/2", "racks:161-199/2", "racks:121-159/2", "racks:81-119/2"),
+    *("801-839/2", "racks:201-239/2", "761-799/2", "racks:161-199/2", "racks:121-159/2", "racks:81-119/2"),
     *("701-759/2", "621-659/2"),
     *("581-619/2", "541-579/2", "501-539/2", "461-499/2", "421-459/2", "381-419/2", "341-379/2", "301-339/2"),
     *("261-299/2", "221-259/2", "181-219/2", "141-179/2", "101-139/2", "61-99/2", "1-59/2"),
