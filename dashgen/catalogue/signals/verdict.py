@@ -178,8 +178,8 @@ SIGNALS = (
         # Any hiccup costs throughput, and says nothing about one path among equal ones. Around a pause files stop one after
         # the other, and the few that are left have nobody to be compared with: most GPUs of the last three dumps must
         # report in this very one. That some GPUs are slower says little on its own: it counts while throughput is
-        # lost. While the job does something else, nobody new is blamed by comparison with its past; who is late is late
-        # among peers.
+        # lost. While the job does something else, nobody is blamed by comparison with its past but who had been for six dumps
+        # before: it takes a few to notice. Who is late is late among peers.
         expr=f"""
 (
   (
@@ -199,7 +199,8 @@ SIGNALS = (
 )
 unless (
   job:nccl_suspect:depth{{suspect!="straggler"}}
-  unless last_over_time(job:nccl_suspect:since[<3 dumps>])
+  unless on (<job>, suspect, transport, <node>)
+  count_over_time(job:nccl_verdict:depth{{state="degraded"}}[<10 dumps - 1s>]) >= <6 results>
   and on (<job>) job:nccl_familiar:ratio {UNFAMILIAR}
 )
 and on (<job>) {IN_THIS_DUMP}
