@@ -133,12 +133,15 @@ def test_while_prometheus_was_away_nobody_was_silent(then: Mapping[str, object],
     assert {tier: "critical" in severities for tier, severities in found.items()} == dict.fromkeys(found, pages)
 
 
+LATE = pytest.mark.parametrize("fault", [{"kind": "slow-node"}, {"kind": "late-gpu", "gpu": 1}], ids=["node", "gpu"])
+
+
 @pytest.mark.parametrize(
     "job",
     [{"preset": "fsdp", "nodes": 4, "domain": 4}, {"preset": "tp-dp", "nodes": 8, "tp": 8, "domain": 8}],
     ids=["one communicator", "several"],
 )
-@pytest.mark.parametrize("fault", [{"kind": "slow-node"}, {"kind": "late-gpu", "gpu": 1}], ids=["node", "gpu"])
+@LATE
 def test_who_is_late_is_named_where_one_domain_holds_the_whole_job(
     job: Mapping[str, object], fault: Mapping[str, object]
 ) -> None:
@@ -160,7 +163,7 @@ def test_who_is_late_is_named_where_one_domain_holds_the_whole_job(
     assert place == {("straggler", "node02", "GPU1" if "gpu" in fault else None)}
 
 
-@pytest.mark.parametrize("fault", [{"kind": "slow-node"}, {"kind": "late-gpu", "gpu": 1}], ids=["node", "gpu"])
+@LATE
 def test_who_is_late_is_told_although_the_job_has_just_changed_its_messages(fault: Mapping[str, object]) -> None:
     job = {"id": "1", "preset": "tp-dp", "nodes": 4, "gpus_per_node": 4, "tp": 4}
     changed = {"kind": "message-size", "groups": ["dp"], "factor": 0.5, "start": "24m"}

@@ -146,8 +146,7 @@ def _incident(pack: str, case: Case, fault: Fault, episodes: Collection[_Episode
     begin, end = fault.start.timestamp(), fault.end.timestamp()
     of_job = [each for each in episodes if each.job is not None and case.concerns(fault, each.job)]
     ours = [each for each in of_job if begin <= each.start <= end + AFTERMATH]
-    # The lowest tier is for pages: a ticket that nobody reads at night detects nothing.
-    heard = [each for each in ours if each.page or pack != Sensitivity.LOW]
+    heard = _heard(pack, ours)
     telling = [each for each in heard if each.tells(fault.kind) and each.start <= end + LATE]
     blamed = {each.place for each in ours if each.signal in ("outlier", "degradation") and _wrong(each, fault)}
     births = [spans[0][0] for job, spans in case.presence.items() if spans and case.concerns(fault, job)]
@@ -170,11 +169,16 @@ def _incident(pack: str, case: Case, fault: Fault, episodes: Collection[_Episode
         job=fault.job,
         at=begin - case.story.start.timestamp(),
         core=_core(fault),
-        known=not telling and _known(case, fault, [each for each in of_job if each.page or pack != Sensitivity.LOW]),
+        known=not telling and _known(case, fault, _heard(pack, of_job)),
         coverage=_coverage(end, telling[0], of_job) if telling else None,
         said=said,
         right=dict(_right(fault, said)),
     )
+
+
+def _heard(pack: str, episodes: Collection[_Episode]) -> list[_Episode]:
+    """The alerts that detect: the lowest tier is for pages, and a ticket that nobody reads at night detects nothing."""
+    return [each for each in episodes if each.page or pack != Sensitivity.LOW]
 
 
 def _core(fault: Fault) -> bool:
@@ -188,10 +192,11 @@ def _core(fault: Fault) -> bool:
 def _known(case: Case, fault: Fault, episodes: Collection[_Episode]) -> bool:
     """Whether an alert that began in an earlier time of the same fault fires from before this one until it is over."""
     begin, end = fault.start.timestamp(), fault.end.timestamp()
+    nature = _nature(fault)
     times = [
         (each.start.timestamp(), each.end.timestamp() + LATE)
         for each in case.story.faults
-        if each.start < fault.start and _nature(each) == _nature(fault)
+        if each.start < fault.start and _nature(each) == nature
     ]
     return any(
         each.tells(fault.kind)
