@@ -172,6 +172,16 @@ def test_who_is_late_is_told_although_the_job_has_just_changed_its_messages(faul
     assert all("critical" in severities for severities in found.values())
 
 
+def test_a_late_node_is_told_although_files_hold_different_parts_of_a_step() -> None:
+    """A step takes 20 s and every third one has an operation more, so it is in some of the files of any moment."""
+    more = {"group": "dp", "operation": "AllReduce", "size": 2**30, "share": 0.2, "every": 3}
+    shape = {"nodes": 4, "gpus_per_node": 4, "tp": 4}
+    job = {"id": "1", "preset": "tp-dp", **shape, "step": "20s", "traffic": [more]}
+    late = {"kind": "slow-node", "node": "node02", "percent": 40, "start": "25m", "end": "45m"}
+    found = heard(Site(), {"lasts": "50m", "companions": {}, "jobs": [job], "events": [late]})
+    assert "warning" in found["medium"]
+
+
 def test_a_burst_that_is_over_pages_nobody_while_its_loss_still_shows() -> None:
     assert [each for each in judged(7022, "bursts").alarms if each.severity == "critical"] == []
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -254,17 +254,12 @@ def test_whatever_happens_to_jobs_without_an_id_nobody_is_called(name: str) -> N
 
 
 @pytest.mark.parametrize("habit", [0.15, -0.3, 0.02])
-def test_a_habit_is_remembered_while_it_lasts_and_as_next_to_none_when_it_has_ended(habit: float) -> None:
+def test_a_habit_is_remembered_while_it_lasts_and_forgotten_when_it_has_ended(habit: float) -> None:
     times = START + np.arange(0, 6 * 3600, 30.0)
     noise = 0.004 * np.sin(np.arange(times.size) * 2.4)
     ended = START + 3 * 3600
     samples = [
-        Series(
-            "gpu:nccl_lateness:healthy",
-            (("gpu", gpu), ("node", "n0"), ("slurm_job_id", "7")),
-            times,
-            np.where(times < until, habit, 0.0) + noise,
-        )
+        Series("gpu:nccl_lateness:healthy", gpu_labels(gpu), times, np.where(times < until, habit, 0.0) + noise)
         for gpu, until in {"never": START, "ended": ended, "always": times[-1] + 1}.items()
     ]
     (usual,) = (group for group in build.recording(config.Site()) if group.name == "nccl-usual")
@@ -273,7 +268,52 @@ def test_a_habit_is_remembered_while_it_lasts_and_as_next_to_none_when_it_has_en
     told = engine.replay(rule_engine(), files, samples, moments, "gpu:nccl_lateness:usual", START).series
     found = {dict(each.labels)["gpu"]: each for each in told}
 
-    assert found.keys() == {"ended", "always"}, "most GPUs have no habit, and cost nothing"
+    assert found["never"].values == pytest.approx(0, abs=0.005)
     assert found["always"].values == pytest.approx(habit, abs=0.005)
     assert found["ended"].values[found["ended"].times < ended] == pytest.approx(habit, abs=0.005)
     assert abs(found["ended"].values[-1]) < 0.02, "what counts for half a day is the last"
+
+
+def gpu_labels(gpu: str) -> tuple[tuple[str, str], ...]:
+    return (("gpu", gpu), ("node", "n0"), ("slurm_job_id", "7"))
+
+
+def excess_of(lateness: Sequence[float], rewritten: int = 1, usual: float | None = 0.0) -> dict[int, float]:
+    """By how much one of four GPUs is later than it is used to, by dump; its file is rewritten every so many dumps."""
+    times = START + 30.0 * np.arange(len(lateness))
+    one, job = gpu_labels("GPU0"), (("slurm_job_id", "7"),)
+    dumps = np.arange(len(lateness))
+    shape = (("kinds", "3"), ("n_nodes", "2"), ("nranks", "8"))
+    samples = [
+        Series("gpu:nccl_lateness:ratio", one, times, np.array(lateness)),
+        Series("gpu:nccl_exec:sum", tuple(sorted(one + shape)), times, 1000.0 + dumps // rewritten),
+        Series("job:nccl_lateness:spread", job, times, np.full(len(lateness), 0.01)),
+        Series("job:nccl_gpus:count", job, times, np.full(len(lateness), 4.0)),
+        Series("job:nccl_progress:timestamp", job, times, times),
+        Series("node:nccl_gpus:count", (("instance", "n0"), *one[1:]), times, np.full(len(lateness), 4.0)),
+    ]
+    if usual is not None:
+        samples.append(Series("gpu:nccl_lateness:usual", one, times, np.full(len(lateness), usual)))
+    groups = build.recording(config.Site())
+    (rule,) = (each for group in groups for each in group.recorded if each.record == EXCESS)
+    files = {"rules": rule_file([RuleGroup(name="alone", interval="30s", rules=(rule,))])}
+    moments = engine.Moments(START, times[-1], 30, 30, False)
+    told = engine.replay(rule_engine(), files, samples, moments, EXCESS, START).series
+    return {round((at - START) / 30): value for each in told for at, value in zip(each.times, each.values, strict=True)}
+
+
+EXCESS = "gpu:nccl_lateness_excess:ratio"
+
+
+def test_a_gpu_without_a_past_is_not_judged_by_that_of_its_job() -> None:
+    """A node that joins a job may have any fixed position."""
+    assert excess_of([0.15] * 12, usual=None) == {}
+    assert excess_of([0.15] * 12)[11] == pytest.approx(0.15)
+    assert excess_of([0.35] * 12, usual=None)[11] == pytest.approx(0.15)
+
+
+def test_a_file_that_is_not_rewritten_says_a_thing_once() -> None:
+    late_once = [0.0] * 6 + [0.3] * 3 + [0.0] * 3
+    assert max(excess_of(late_once).values()) == pytest.approx(0.3)
+    assert max(excess_of(late_once, rewritten=3).values()) == pytest.approx(0.15), "half, as of two dumps"
+    assert excess_of([0.0] * 6 + [0.3] * 12, rewritten=3)[17] == pytest.approx(0.3)

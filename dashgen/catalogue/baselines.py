@@ -26,18 +26,17 @@ def learned(
     unit: Unit,
     labels: tuple[str, ...],
     floor: float = 0.0,
-    notable: float = 0.0,
+    shared: bool = False,
 ) -> tuple[Signal, Signal, Signal]:
     """The three series that remember ``what``: its healthy samples, their median, and their spread.
 
     ``name`` is the level and the metric of the series, ``judged`` the PromQL of the value that verdicts are made from,
     four dumps ago: what is learned is what is judged. With a ``floor`` the spread is relative to the median, and no less.
-    With ``notable`` the job has one spread, that of its noisiest quarter, and a median that is nearer to zero than that
-    is zero and not remembered.
+    ``shared`` gives a job one spread, that of its noisiest quarter.
     """
     healthy, usual = f"{name}:healthy", f"{name}:usual"
-    spread = f"job:{name.partition(':')[2]}:spread" if notable else f"{name}:spread"
-    median, deviation = _middle_and_spread(healthy, usual, floor, notable)
+    spread = f"job:{name.partition(':')[2]}:spread" if shared else f"{name}:spread"
+    median, deviation = _middle_and_spread(healthy, usual, floor, shared)
     return (
         Signal(
             name=healthy,
@@ -57,8 +56,7 @@ unless on (<job>) min_over_time(job:nccl_familiar:ratio[<6 dumps>]) {UNFAMILIAR}
         Signal(
             name=usual,
             question=f"What is {what}?",
-            healthy="a slow line in the middle of the samples"
-            + (f", absent within {notable:.0%} of zero" if notable else ""),
+            healthy="a slow line in the middle of the samples",
             expr=median,
             unit=unit,
             labels=labels,
@@ -71,14 +69,14 @@ unless on (<job>) min_over_time(job:nccl_familiar:ratio[<6 dumps>]) {UNFAMILIAR}
             healthy="small, and steady",
             expr=deviation,
             unit=Unit.RATIO if floor else unit,
-            labels=("<job>",) if notable else labels,
+            labels=("<job>",) if shared else labels,
             sources="Between the 16th and the 84th percentile lie two standard deviations of normal noise, and no outlier counts; ten samples tell half of what many do.",
             group=groups.USUAL,
         ),
     )
 
 
-def _middle_and_spread(healthy: str, usual: str, floor: float, notable: float) -> tuple[str, str]:
+def _middle_and_spread(healthy: str, usual: str, floor: float, shared: bool) -> tuple[str, str]:
     """PromQL of what ``healthy`` samples are around, and how far they stray."""
     # The fewer samples there are, the less they know. While nothing is learned, nothing is forgotten either.
     enough = f"(count_over_time({healthy}[2h]) >= <6 results> and last_over_time({healthy}[<4 dumps>]))"
@@ -87,9 +85,7 @@ def _middle_and_spread(healthy: str, usual: str, floor: float, notable: float) -
     deviation += f"\n* (1 + <10 results> / {enough})"
     if floor:
         deviation = f"clamp_min(({deviation}) / {usual}, {floor})"
-    if notable:
-        # When a habit ends, the median is at zero before the mean is: zero is what is remembered last.
-        median += f"\nand abs(avg_over_time({healthy}[2h])) > {notable}"
+    if shared:
         deviation = f"quantile by (<job>) (0.75,\n{deviation}\n)"
     return median, deviation
 

@@ -92,7 +92,11 @@ sum by (<job>) (<present>)""",
         # share one: nobody knows who of them goes on, and without progress nothing is judged.
         expr="""
 0 * max by (<job>) (
-  changes(gpu:nccl_exec:sum{<known>}[<2 dumps - 1s>]) > 0
+  gpu:nccl_exec:sum{<known>}
+  and on (<job>, <node>, <gpu>)
+  gpu:nccl_exec:sum offset <dump>s
+  unless
+  gpu:nccl_exec:sum == gpu:nccl_exec:sum offset <dump>s
   or
   changes(peer:nccl_busbw:best{<known>}[<2 dumps - 1s>]) > 0
   unless on (<job>)

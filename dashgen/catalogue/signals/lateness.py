@@ -17,20 +17,26 @@ GPU = ("<job>", "<node>", "<gpu>")
 
 _SHAPE = "<job>, <node>, <gpu>, n_nodes, nranks"
 
-# A hundredth is nobody's habit and nobody's fault: most GPUs stay below it, and are not recorded.
+# A hundredth is nobody's fault: most GPUs stay below it, and are not recorded.
 _NOTABLE = 0.01
 
-_OF_NODE = 'quantile by (<job>, <node>, n_nodes, nranks) (0.5, gpu:nccl_exec:sum{n_nodes="1"})'
+_OF_NODE = 'quantile by (<job>, <node>, n_nodes, nranks, kinds) (0.5, gpu:nccl_exec:sum{n_nodes="1"})'
 
 TIME = Signal(
     name="gpu:nccl_exec:sum",
     question="How long does each GPU spend in collectives, one of each kind, by shape of communicator?",
     healthy="about equal for the ranks of a communicator; who is late spends the least",
-    # Rounded, so that the order in which an engine adds is no news.
-    expr=f"round(sum by ({_SHAPE}) (<exec>{{<waiting>, <selector>}}), 0.000001) > 0\n{SEEN}",
+    # Rounded, so that the order in which an engine adds is no news. A step may take longer than a dump, whose file then
+    # holds some kinds of it: files of as many kinds are like.
+    expr=f"""
+(round(sum by ({_SHAPE}) (<exec>{{<waiting>, <selector>}}), 0.000001) > 0)
+* on ({_SHAPE}) group_left (kinds)
+count_values by ({_SHAPE}) ("kinds", count by ({_SHAPE}) (<exec>{{<waiting>, <selector>}}))
+{SEEN}""",
     unit=Unit.MICROSECONDS,
-    labels=("<job>", "<node>", "<gpu>", "n_nodes", "nranks"),
-    sources=SEEN_SOURCES,
+    labels=("<job>", "<node>", "<gpu>", "n_nodes", "nranks", "kinds"),
+    sources=SEEN_SOURCES
+    + " In random jobs whose steps take longer than a dump, sums over whatever a file held differed by 40 % between GPUs that are alike.",
     group=groups.VERDICT,
 )
 
@@ -50,12 +56,12 @@ avg by (<job>, <node>, <gpu>) (
     1
     - (
       gpu:nccl_exec:sum{{n_nodes="1"}}
-      / on (<job>, <node>, n_nodes, nranks) group_left ()
+      / on (<job>, <node>, n_nodes, nranks, kinds) group_left ()
       (
         {_OF_NODE} ^ 0
-        * on (<job>, n_nodes, nranks) group_left ()
+        * on (<job>, n_nodes, nranks, kinds) group_left ()
         (
-          quantile by (<job>, n_nodes, nranks) (0.5, gpu:nccl_exec:sum{{n_nodes="1"}})
+          quantile by (<job>, n_nodes, nranks, kinds) (0.5, gpu:nccl_exec:sum{{n_nodes="1"}})
           unless on (<job>) job:nccl_transport:info{{transport!="nvlink"}}
         )
         > {_OF_NODE}
@@ -64,8 +70,8 @@ avg by (<job>, <node>, <gpu>) (
       )
       or
       gpu:nccl_exec:sum{{n_nodes!="1"}}
-      / on (<job>, n_nodes, nranks) group_left ()
-      quantile by (<job>, n_nodes, nranks) (0.5, gpu:nccl_exec:sum{{n_nodes!="1"}})
+      / on (<job>, n_nodes, nranks, kinds) group_left ()
+      quantile by (<job>, n_nodes, nranks, kinds) (0.5, gpu:nccl_exec:sum{{n_nodes!="1"}})
     ),
     -0.8, 0.8
   )
@@ -91,19 +97,10 @@ LEARNED = learned(
     what="the lateness that a GPU is used to",
     unit=Unit.RATIO,
     labels=GPU,
-    notable=_NOTABLE,
+    shared=True,
 )
 SPREAD = remembered("job:nccl_lateness:spread")
 """How far the lateness of the job's GPUs strays; a job that has it has a past."""
-
-
-def _used_to(chosen: str = "") -> str:
-    """The lateness that each GPU is used to, where its job has a past."""
-    return f"""(
-    {remembered(f"gpu:nccl_lateness:usual{{{chosen}}}")}
-    or
-    0 * gpu:nccl_lateness:ratio{{{chosen}}} and on (<job>) {SPREAD}
-  )"""
 
 
 def late_from(spread: str) -> str:
@@ -118,7 +115,7 @@ def slower(chosen: str = "", over: str = "<3 dumps - 1s>") -> str:
     or somebody late; Inspector does not tell which GPUs are its members, so who it is stays open.
     """
     lateness = f"gpu:nccl_lateness:ratio{{{chosen}}}"
-    return f"{_used_to(chosen)} - max_over_time({lateness}[{over}])"
+    return f"{remembered(f'gpu:nccl_lateness:usual{{{chosen}}}')} - max_over_time({lateness}[{over}])"
 
 
 # Communicators within one node have as many ranks as it has GPUs, or a half, a quarter or an eighth of them.
@@ -143,13 +140,19 @@ SIGNALS = (
         name="gpu:nccl_lateness_excess:ratio",
         question="How much later than it is used to is each GPU, in two and in three dumps in a row?",
         healthy="absent, or a few percent now and then; what is within a hundredth is left out",
-        # Who was early and comes in time is not late. Without a past, a fixed position may explain a fifth, and six
-        # dumps are asked for.
+        # A file that was not rewritten for three dumps says the same thing thrice, so what six dumps have counts. Who was early
+        # and comes in time is not late. Without a past, a fixed position may explain a fifth, and six dumps are asked for.
         expr=f"""
 (
   (
-    {indented(_lasting(), 4)}
-    - clamp_min({_used_to()}, 0)
+    (
+      {indented(_lasting(), 6)}
+      and on (<job>, <node>, <gpu>)
+      changes(gpu:nccl_exec:sum[<3 dumps - 1s>]) > 0
+      or
+      min_over_time(gpu:nccl_lateness:ratio[<6 dumps - 1s>])
+    )
+    - clamp_min({remembered("gpu:nccl_lateness:usual")}, 0)
     or
     {without_past("gpu:nccl_lateness:ratio")}
   )

@@ -84,9 +84,9 @@ _ON_PATH = "* on (<job>, n_nodes, nranks) group_left (transport) job:nccl_transp
 
 # The last arriver, who waits for nobody. Within a domain every node is a path, across domains every GPU number: its rail.
 _LEAST = """(
-      min by (<job>, n_nodes, nranks, <node>) (gpu:nccl_exec:sum{n_nodes="1"})
+      min by (<job>, n_nodes, nranks, kinds, <node>) (gpu:nccl_exec:sum{n_nodes="1"})
       or
-      min by (<job>, n_nodes, nranks, <gpu>) (gpu:nccl_exec:sum{n_nodes!="1"})
+      min by (<job>, n_nodes, nranks, kinds, <gpu>) (gpu:nccl_exec:sum{n_nodes!="1"})
     )"""
 
 FAMILIAR = Signal(
@@ -111,8 +111,8 @@ SLOWNESS = Signal(
 avg by (<job>, transport, <node>, <gpu>) (
   (
     1
-    - quantile by (<job>, n_nodes, nranks) (0.25, {_LEAST})
-    / on (<job>, n_nodes, nranks) group_right ()
+    - quantile by (<job>, n_nodes, nranks, kinds) (0.25, {_LEAST})
+    / on (<job>, n_nodes, nranks, kinds) group_right ()
     {_LEAST}
   )
   {_ON_PATH}
