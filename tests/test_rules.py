@@ -252,6 +252,8 @@ def test_whatever_happens_to_jobs_without_an_id_nobody_is_called(name: str) -> N
 
 # What a GPU is used to.
 
+EXCESS = "gpu:nccl_lateness_excess:ratio"
+
 
 @pytest.mark.parametrize("habit", [0.15, -0.3, 0.02])
 def test_a_habit_is_remembered_while_it_lasts_and_forgotten_when_it_has_ended(habit: float) -> None:
@@ -300,9 +302,6 @@ def excess_of(lateness: Sequence[float], rewritten: int = 1, usual: float | None
     moments = engine.Moments(START, times[-1], 30, 30, False)
     told = engine.replay(rule_engine(), files, samples, moments, EXCESS, START).series
     return {round((at - START) / 30): value for each in told for at, value in zip(each.times, each.values, strict=True)}
-
-
-EXCESS = "gpu:nccl_lateness_excess:ratio"
 
 
 def test_a_gpu_without_a_past_is_not_judged_by_that_of_its_job() -> None:

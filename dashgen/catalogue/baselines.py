@@ -95,9 +95,14 @@ def remembered(series: str) -> str:
     return f"last_over_time({series}[{MEMORY}])"
 
 
+def for_long(series: str) -> str:
+    """What six dumps have: where three say less than they seem to, as before anything is learned."""
+    return f"min_over_time({series}[<6 dumps - 1s>])"
+
+
 def without_past(series: str) -> str:
     """How far beyond what a fixed position explains ``series`` has been in six dumps: what is judged before anything is learned.
 
     Position takes 20 % (healthy Megatron runs: rank 0 was first in 12 of 13 communicators).
     """
-    return f"min_over_time({series}[<6 dumps - 1s>]) - 0.2"
+    return f"{for_long(series)} - 0.2"

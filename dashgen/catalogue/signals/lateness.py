@@ -8,9 +8,9 @@ The slowest execution time is the earliest arriver and never to blame. Here bigg
 from __future__ import annotations
 
 from dashgen.catalogue import groups
-from dashgen.catalogue.baselines import learned, remembered, without_past
+from dashgen.catalogue.baselines import for_long, learned, remembered, without_past
 from dashgen.catalogue.signals.freshness import NEW, SEEN, SEEN_SOURCES
-from dashgen.catalogue.signals.transport import beyond
+from dashgen.catalogue.signals.transport import LIKE, beyond
 from dashgen.model import Signal, Unit, indented
 
 GPU = ("<job>", "<node>", "<gpu>")
@@ -59,9 +59,9 @@ avg by (<job>, <node>, <gpu>) (
       / on (<job>, <node>, n_nodes, nranks, kinds) group_left ()
       (
         {_OF_NODE} ^ 0
-        * on (<job>, n_nodes, nranks, kinds) group_left ()
+        * on ({LIKE}) group_left ()
         (
-          quantile by (<job>, n_nodes, nranks, kinds) (0.5, gpu:nccl_exec:sum{{n_nodes="1"}})
+          quantile by ({LIKE}) (0.5, gpu:nccl_exec:sum{{n_nodes="1"}})
           unless on (<job>) job:nccl_transport:info{{transport!="nvlink"}}
         )
         > {_OF_NODE}
@@ -70,8 +70,8 @@ avg by (<job>, <node>, <gpu>) (
       )
       or
       gpu:nccl_exec:sum{{n_nodes!="1"}}
-      / on (<job>, n_nodes, nranks, kinds) group_left ()
-      quantile by (<job>, n_nodes, nranks, kinds) (0.5, gpu:nccl_exec:sum{{n_nodes!="1"}})
+      / on ({LIKE}) group_left ()
+      quantile by ({LIKE}) (0.5, gpu:nccl_exec:sum{{n_nodes!="1"}})
     ),
     -0.8, 0.8
   )
@@ -100,7 +100,7 @@ LEARNED = learned(
     shared=True,
 )
 SPREAD = remembered("job:nccl_lateness:spread")
-"""How far the lateness of the job's GPUs strays; a job that has it has a past."""
+"""How far the lateness of the job's GPUs strays."""
 
 
 def late_from(spread: str) -> str:
@@ -150,7 +150,7 @@ SIGNALS = (
       and on (<job>, <node>, <gpu>)
       changes(gpu:nccl_exec:sum[<3 dumps - 1s>]) > 0
       or
-      min_over_time(gpu:nccl_lateness:ratio[<6 dumps - 1s>])
+      {for_long("gpu:nccl_lateness:ratio")}
     )
     - clamp_min({remembered("gpu:nccl_lateness:usual")}, 0)
     or

@@ -18,6 +18,8 @@ from dashgen.model import Signal, Unit
 
 CLASSES = ("nvlink", "network", "mixed")
 PATH = ("<job>", "transport", "<node>", "<gpu>")
+LIKE = "<job>, n_nodes, nranks, kinds"
+"""Whose times are compared: those of one shape of communicator whose files hold as many kinds of collectives."""
 
 SHAPE = Signal(
     name="job:nccl_transport:info",
@@ -83,10 +85,10 @@ _NOISE = remembered("peer:nccl_busbw:spread")
 _ON_PATH = "* on (<job>, n_nodes, nranks) group_left (transport) job:nccl_transport:info"
 
 # The last arriver, who waits for nobody. Within a domain every node is a path, across domains every GPU number: its rail.
-_LEAST = """(
-      min by (<job>, n_nodes, nranks, kinds, <node>) (gpu:nccl_exec:sum{n_nodes="1"})
+_LEAST = f"""(
+      min by ({LIKE}, <node>) (gpu:nccl_exec:sum{{n_nodes="1"}})
       or
-      min by (<job>, n_nodes, nranks, kinds, <gpu>) (gpu:nccl_exec:sum{n_nodes!="1"})
+      min by ({LIKE}, <gpu>) (gpu:nccl_exec:sum{{n_nodes!="1"}})
     )"""
 
 FAMILIAR = Signal(
@@ -111,8 +113,8 @@ SLOWNESS = Signal(
 avg by (<job>, transport, <node>, <gpu>) (
   (
     1
-    - quantile by (<job>, n_nodes, nranks, kinds) (0.25, {_LEAST})
-    / on (<job>, n_nodes, nranks, kinds) group_right ()
+    - quantile by ({LIKE}) (0.25, {_LEAST})
+    / on ({LIKE}) group_right ()
     {_LEAST}
   )
   {_ON_PATH}
