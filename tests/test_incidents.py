@@ -30,6 +30,7 @@ from dashgen.live.client.http import Client
 from dashgen.live.doctor.probe import Probe
 from dashgen.live.incidents import annotate, history, look
 from dashgen.live.incidents import report as incident_report
+from dashgen.live.incidents.evidence import readings
 from dashgen.live.incidents.history import AtHand, Played, played
 from dashgen.live.incidents.review import review
 from dashgen.live.incidents.windows import GPUS, SINCE, THROUGHPUT, USUAL, VERDICT, Incident, incidents
@@ -238,6 +239,21 @@ def test_the_cost_is_the_share_of_the_usual_work_that_was_not_done() -> None:
     assert one.gpu_hours == pytest.approx(64 * 0.25 * 39 * DUMP / 3600)
     (one,) = incidents(AtHand(series[:1]), SITE, BEGAN, BEGAN + 100 * DUMP)
     assert one.gpu_hours is None and "not counted" in incident_report.summary([one])
+
+
+def test_a_gpu_without_a_past_is_unusual_beyond_what_a_fixed_position_explains() -> None:
+    labels = (("gpu", "GPU3"), ("node", "n1"), ("slurm_job_id", "1"))
+    times = BEGAN + DUMP * np.arange(10)
+
+    def odd(*more: Series, late: float) -> set[bool]:
+        history = AtHand([Series("gpu:nccl_lateness:ratio", labels, times, np.full(10, late)), *more])
+        of_job = {"slurm_job_id": "1"}
+        found = readings(history, SITE, "straggler", "", "n1", "GPU3", of_job, BEGAN, BEGAN + 9 * DUMP)
+        return {one.unusual for one in found}
+
+    assert odd(late=0.18) == {False} and odd(late=0.35) == {True}
+    past = Series("gpu:nccl_lateness:usual", labels, times - 600, np.zeros(10))
+    assert odd(past, late=0.18) == {True}
 
 
 class _Scripts(HTMLParser):

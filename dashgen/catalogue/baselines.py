@@ -17,6 +17,9 @@ MEMORY = "12h"
 UNFAMILIAR = "<= 0.75"
 """A part of its usual communication that says that a job does something else, as in an evaluation."""
 
+POSITION = 0.2
+"""What a fixed position explains before anything is learned: healthy Megatron runs, where rank 0 was first in 12 of 13 communicators."""
+
 
 def learned(
     name: str,
@@ -101,8 +104,5 @@ def for_long(series: str) -> str:
 
 
 def without_past(series: str) -> str:
-    """How far beyond what a fixed position explains ``series`` has been in six dumps: what is judged before anything is learned.
-
-    Position takes 20 % (healthy Megatron runs: rank 0 was first in 12 of 13 communicators).
-    """
-    return f"{for_long(series)} - 0.2"
+    """How far beyond what a fixed position explains ``series`` has been in six dumps: what is judged before anything is learned."""
+    return f"{for_long(series)} - {POSITION:g}"

@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from dashgen.catalogue.baselines import POSITION
 from dashgen.config.site import Site
 from dashgen.live.incidents.history import History
 from dashgen.recordings.format import Labels, Series
@@ -96,7 +97,8 @@ def _strays(
 ) -> list[tuple[Series, Values]]:
     """How many standard deviations worse than usual each sample of the series of a name is; usual is known of them.
 
-    Of lateness, worse is later, or with ``slower`` the contrary: who waits for somebody else.
+    Of lateness, worse is later, or with ``slower`` the contrary: who waits for somebody else. For a GPU that has
+    learned nothing, what a fixed position explains is usual, as for the rules.
     """
     usual = _last(history, f"{name.rpartition(':')[0]}:usual", start, {**of_job, **more})
     spread = _last(history, _SPREADS[name], start, of_job)
@@ -109,7 +111,7 @@ def _strays(
         elif name == BEST and one.labels in usual:
             found.append((one, np.asarray((1 - one.values / (usual[one.labels] or np.nan)) / wide)))
         elif name == LATENESS or one.labels in usual:
-            found.append((one, np.asarray((one.values - max(usual.get(one.labels, 0.0), 0.0)) / wide)))
+            found.append((one, np.asarray((one.values - max(usual.get(one.labels, POSITION), 0.0)) / wide)))
     return found
 
 
