@@ -104,6 +104,8 @@ def words(site: Site) -> Mapping[str, str]:
         "present": f"last_over_time(node:nccl_gpus:count[{durations.text(_looked(site))}])",
         # The moment of the newest result that a rule can see.
         "now": f"(time() - {number(lag(site))})" if site.late_results else "time()",
+        # How long before now the result is that came a dump before the newest one that a rule can see.
+        "dump_ago": durations.text(dump + lag(site)),
         "pause": number(min(CHECKPOINT, 6 * dump) + 2 * dump),
         "long_pause": number(_long_pause(site)),
         "long_pause_range": durations.text(_long_pause(site)),

@@ -95,9 +95,9 @@ sum by (<job>) (<present>)""",
 0 * max by (<job>) (
   gpu:nccl_exec:sum{<known>}
   and on (<job>, <node>, <gpu>)
-  gpu:nccl_exec:sum offset <dump>s
+  gpu:nccl_exec:sum offset <dump_ago>
   unless
-  gpu:nccl_exec:sum == gpu:nccl_exec:sum offset <dump>s
+  gpu:nccl_exec:sum == gpu:nccl_exec:sum offset <dump_ago>
   or
   changes(peer:nccl_busbw:best{<known>}[<2 dumps - 1s>]) > 0
   unless on (<job>)
