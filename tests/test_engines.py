@@ -37,7 +37,8 @@ from dashgen.targets.rulefile import rule_file
 
 RECORDINGS = Path(__file__).parent / "recordings"
 FULL = os.environ.get("DASHGEN_FULL") == "1"
-ALL = sorted(path.parent.name for path in RECORDINGS.glob("*/recording.yaml")) if FULL else ["network-25-short", "stalled-blind"]
+FEW = ["network-25-short", "stalled-blind"]
+ALL = sorted(path.parent.name for path in RECORDINGS.glob("*/recording.yaml")) if FULL else FEW
 LIVE = (
     *("late-gpu-20", "nvlink-node", "slow-node", "flapping", "missed-scrapes"),
     *("network-8-short", "healthy-counters", "stalled-counters"),

@@ -21,13 +21,22 @@ from dashgen.model import Signal, Unit, indented
 SUSPECT = ("<job>", "suspect", "transport", "<node>", "<gpu>")
 
 # All paths of a transport are slow: by as much as the best one.
-_ALL_NEED = "(5 * job:nccl_busbw_noise:ratio)"
+_ALL = (
+    "job:nccl_busbw_drop:ratio",
+    "clamp_min(5 * job:nccl_busbw_noise:ratio, 0.08)",
+)
+# How far a path strays, or most of its like do where it does not: that it was quiet for two hours is luck.
+_STRAYS = remembered("peer:nccl_slowness:spread")
+_MOST_STRAY = f"on (<job>, transport) group_left () quantile by (<job>, transport) (0.5, {_STRAYS})"
+_PATH_NOISE = f"(clamp_min({_STRAYS} - {_MOST_STRAY}, 0) + {_MOST_STRAY})"
 # One path is slow among equal ones. Many paths are looked at, so more is asked. Before anything is learned rails are
 # compared with their like: a GPU number does the same on all nodes, while a node may do something of its own.
 # A communicator is alone where it has as many ranks as the job has GPUs; the largest number of the last hour counts,
 # because a node that goes dark for a moment does not change what the job is.
 _ACROSS = 'peer:nccl_slowness:ratio{transport!="nvlink"}'
-_ONE = f"""(
+_ONE = (
+    f"""(
+    (
       {beyond()}
       or
       {without_past(_ACROSS)}
@@ -38,12 +47,10 @@ _ONE = f"""(
       job:nccl_transport:info
       unless on (<job>, nranks)
       count_values by (<job>) ("nranks", max_over_time(job:nccl_gpus:count[1h]))
-    )"""
-# How far a path strays, or most of its like do where it does not: that it was quiet for two hours is luck.
-_STRAYS = remembered("peer:nccl_slowness:spread")
-_MOST_STRAY = f"on (<job>, transport) group_left () quantile by (<job>, transport) (0.5, {_STRAYS})"
-_PATH_NOISE = f"(clamp_min({_STRAYS} - {_MOST_STRAY}, 0) + {_MOST_STRAY})"
-_ONE_NEED = f"clamp_min(6 * ({_PATH_NOISE} or 0 * peer:nccl_slowness:ratio), 0.12)"
+    )
+  )""",
+    f"clamp_min(6 * ({_PATH_NOISE} or 0 * peer:nccl_slowness:ratio), 0.12)",
+)
 # One GPU is later than anybody on any other node: whoever is as late as another is only held up, or late in turn.
 _LATEST = """(
       (gpu:nccl_lateness_excess:ratio >= on (<job>) group_left () max by (<job>) (gpu:nccl_lateness_excess:ratio))
@@ -123,34 +130,41 @@ _EXPLAINED = "\n".join(
 )
 
 
+def _named(transports: str) -> str:
+    """Slow transports or paths as suspects."""
+    return f"""
+label_replace(
+  label_replace(
+    {transports},
+    "suspect", "network", "transport", "network|mixed"
+  ),
+  "suspect", "nvlink", "transport", "nvlink"
+)"""
+
+
+def _late(need: str = "") -> str:
+    """The node of the latest GPU as a suspect, and the GPU as another where it is alone in being late."""
+    return f"""
+label_replace(
+  max by (<job>, <node>) (
+    {_LATEST}{need}
+  )
+  or
+  {_LATEST}{need}
+  unless on (<job>, <node>) {_WHOLE_NODE},
+  "suspect", "straggler", "", ""
+)"""
+
+
 SIGNALS = (
     Signal(
         name="job:nccl_suspect:depth",
         question="What slows each job's communication, and by how much?",
         healthy="around zero: somebody is always the slowest",
-        # The node of the latest GPU is a suspect, and the GPU another where it is alone in being late.
-        expr=f"""
-label_replace(
-  label_replace(
-    job:nccl_busbw_drop:ratio
-    or
-    {_ONE},
-    "suspect", "network", "transport", "network|mixed"
-  ),
-  "suspect", "nvlink", "transport", "nvlink"
-)
-or
-label_replace(
-  max by (<job>, <node>) (
-    {_LATEST}
-  )
-  or
-  {_LATEST}
-  unless on (<job>, <node>) {_WHOLE_NODE},
-  "suspect", "straggler", "", ""
-)
-or
-label_replace({_SOME}, "suspect", "unknown", "", "")""",
+        expr=_named(f"{_ALL[0]}\n    or\n    {_ONE[0]}")
+        + "\nor"
+        + _late()
+        + f'\nor\nlabel_replace({_SOME}, "suspect", "unknown", "", "")',
         unit=Unit.RATIO,
         labels=SUSPECT,
         sources="More than half of the GPUs, at 0.7 of the latest: mates of one late GPU are held up across nodes only, so by half. A rail without a past: a fifth in six dumps, as for lateness; "
@@ -169,10 +183,7 @@ label_replace({_SOME}, "suspect", "unknown", "", "")""",
         expr=f"""
 (
   (
-    job:nccl_suspect:depth{{suspect=~"network|nvlink", <node>="", <gpu>=""}}
-    / on (<job>, transport) group_left () {_ALL_NEED}
-    or
-    job:nccl_suspect:depth{{suspect="straggler"}} / {_LATE_NEED}
+    {indented(_named(f"{_ALL[0]} / {_ALL[1]}") + chr(10) + "or" + _late(f" / {_LATE_NEED}"), 4)}
   )
   * on (<job>) group_left ()
   (
@@ -181,8 +192,7 @@ label_replace({_SOME}, "suspect", "unknown", "", "")""",
     job:nccl_gpus:count ^ 0
   )
   or
-  job:nccl_suspect:depth{{suspect=~"network|nvlink"}}
-  / on (<job>, transport, <node>, <gpu>) group_left () {_ONE_NEED}
+  {indented(_named(f"{_ONE[0]} / {_ONE[1]}"))}
   or
   job:nccl_suspect:depth{{suspect="unknown"}} / {_LATE_NEED}
   and on (<job>) job:training_throughput_loss:ratio > 0.05
@@ -197,7 +207,7 @@ and on (<job>) {IN_THIS_DUMP}
 > 0.5 * max_over_time(job:nccl_gpus:count[<3 dumps - 1s>])""",
         unit=Unit.COUNT,
         labels=SUSPECT,
-        sources="Effect and significance, as Greyhound (ATC'25), which keeps changes of 10 %: five standard deviations of 2 % at least; 12 % and six for "
+        sources="Effect and significance, as Greyhound (ATC'25), which keeps changes of 10 %: 8 % and five standard deviations; 12 % and six for "
         "one path of many; a late GPU 10 % and four. 5 % is below the smallest published dip, which costs 6 %. "
         "Six verdicts in ten dumps: that a job does something else is noticed some dumps late, and without them 480 random jobs gave 52 alarms without a cause and not 43.",
         group=groups.VERDICT,
