@@ -89,8 +89,8 @@ sum by (<job>) (<present>)""",
         healthy="now; absent in a dump without news, at most one in a row",
         # Healthy values of six digits hardly ever repeat. GPU by GPU: where a file is missed, the best of those that are
         # left is another, which is no news. A file of other kinds is another series, so values are compared and no changes
-        # counted. Only a job whose messages are all small is left with that. Jobs without an id
-        # share one: nobody knows who of them goes on, and without progress nothing is judged.
+        # counted. Only a job whose messages are all small is left with that. Jobs without an id share one: nobody knows who of
+        # them goes on, and without progress nothing is judged.
         expr="""
 0 * max by (<job>) (
   gpu:nccl_exec:sum{<known>}
