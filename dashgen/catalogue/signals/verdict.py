@@ -23,7 +23,7 @@ SUSPECT = ("<job>", "suspect", "transport", "<node>", "<gpu>")
 # All paths of a transport are slow: by as much as the best one.
 _ALL = (
     "job:nccl_busbw_drop:ratio",
-    "clamp_min(5 * job:nccl_busbw_noise:ratio, 0.08)",
+    "(5 * job:nccl_busbw_noise:ratio)",
 )
 # How far a path strays, or most of its like do where it does not: that it was quiet for two hours is luck.
 _STRAYS = remembered("peer:nccl_slowness:spread")
@@ -207,7 +207,7 @@ and on (<job>) {IN_THIS_DUMP}
 > 0.5 * max_over_time(job:nccl_gpus:count[<3 dumps - 1s>])""",
         unit=Unit.COUNT,
         labels=SUSPECT,
-        sources="Effect and significance, as Greyhound (ATC'25), which keeps changes of 10 %: 8 % and five standard deviations; 12 % and six for "
+        sources="Effect and significance, as Greyhound (ATC'25), which keeps changes of 10 %: five standard deviations of 2 % at least; 12 % and six for "
         "one path of many; a late GPU 10 % and four. 5 % is below the smallest published dip, which costs 6 %. "
         "Six verdicts in ten dumps: that a job does something else is noticed some dumps late, and without them 480 random jobs gave 52 alarms without a cause and not 43.",
         group=groups.VERDICT,
