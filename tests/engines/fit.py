@@ -15,6 +15,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
 
 import cost
@@ -43,10 +44,13 @@ def line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 
 def curve(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """The power of a fleet's size that misses each point by the least part of it: its scale and its exponent."""
+    """The power of a fleet's size whose worst miss is the least part of a point: its scale and its exponent."""
     x, y = np.log(np.array(points, float)).T
-    exponent, scale = np.polyfit(x, y, 1)
-    return float(np.exp(scale)), float(exponent)
+    # The best line through the middle of a band that holds all points is parallel to one through two of them.
+    slopes = [(y[b] - y[a]) / (x[b] - x[a]) for a, b in combinations(range(len(x)), 2)]
+    exponent = min(slopes, key=lambda slope: np.ptp(y - slope * x))
+    rest = y - exponent * x
+    return float(np.exp((rest.max() + rest.min()) / 2)), float(exponent)
 
 
 def recorded() -> dict[str, tuple[float, float]]:
