@@ -21,21 +21,14 @@ from dashgen.model import Signal, Unit, indented
 SUSPECT = ("<job>", "suspect", "transport", "<node>", "<gpu>")
 
 # All paths of a transport are slow: by as much as the best one.
-_ALL = (
-    "job:nccl_busbw_drop:ratio",
-    "(5 * job:nccl_busbw_noise:ratio)",
-)
-# How far a path strays, or most of its like do where it does not: that it was quiet for two hours is luck.
-_STRAYS = remembered("peer:nccl_slowness:spread")
-_MOST_STRAY = f"on (<job>, transport) group_left () quantile by (<job>, transport) (0.5, {_STRAYS})"
-_PATH_NOISE = f"(clamp_min({_STRAYS} - {_MOST_STRAY}, 0) + {_MOST_STRAY})"
+_ALL = "job:nccl_busbw_drop:ratio"
+_ALL_NEED = "(5 * job:nccl_busbw_noise:ratio)"
 # One path is slow among equal ones. Many paths are looked at, so more is asked. Before anything is learned rails are
 # compared with their like: a GPU number does the same on all nodes, while a node may do something of its own.
 # A communicator is alone where it has as many ranks as the job has GPUs; the largest number of the last hour counts,
 # because a node that goes dark for a moment does not change what the job is.
 _ACROSS = 'peer:nccl_slowness:ratio{transport!="nvlink"}'
-_ONE = (
-    f"""(
+_ONE = f"""(
     (
       {beyond()}
       or
@@ -48,9 +41,12 @@ _ONE = (
       unless on (<job>, nranks)
       count_values by (<job>) ("nranks", max_over_time(job:nccl_gpus:count[1h]))
     )
-  )""",
-    f"clamp_min(6 * ({_PATH_NOISE} or 0 * peer:nccl_slowness:ratio), 0.12)",
-)
+  )"""
+# How far a path strays, or most of its like do where it does not: that it was quiet for two hours is luck.
+_STRAYS = remembered("peer:nccl_slowness:spread")
+_MOST_STRAY = f"on (<job>, transport) group_left () quantile by (<job>, transport) (0.5, {_STRAYS})"
+_PATH_NOISE = f"(clamp_min({_STRAYS} - {_MOST_STRAY}, 0) + {_MOST_STRAY})"
+_ONE_NEED = f"clamp_min(6 * ({_PATH_NOISE} or 0 * peer:nccl_slowness:ratio), 0.12)"
 # One GPU is later than anybody on any other node: whoever is as late as another is only held up, or late in turn.
 _LATEST = """(
       (gpu:nccl_lateness_excess:ratio >= on (<job>) group_left () max by (<job>) (gpu:nccl_lateness_excess:ratio))
@@ -156,12 +152,15 @@ label_replace(
 )"""
 
 
+# Those against whom lost throughput is evidence as well.
+_WEIGHED = _named(f"{_ALL} / {_ALL_NEED}") + "\nor" + _late(f" / {_LATE_NEED}")
+
 SIGNALS = (
     Signal(
         name="job:nccl_suspect:depth",
         question="What slows each job's communication, and by how much?",
         healthy="around zero: somebody is always the slowest",
-        expr=_named(f"{_ALL[0]}\n    or\n    {_ONE[0]}")
+        expr=_named(f"{_ALL}\n    or\n    {_ONE}")
         + "\nor"
         + _late()
         + f'\nor\nlabel_replace({_SOME}, "suspect", "unknown", "", "")',
@@ -183,7 +182,7 @@ SIGNALS = (
         expr=f"""
 (
   (
-    {indented(_named(f"{_ALL[0]} / {_ALL[1]}") + chr(10) + "or" + _late(f" / {_LATE_NEED}"), 4)}
+    {indented(_WEIGHED, 4)}
   )
   * on (<job>) group_left ()
   (
@@ -192,7 +191,7 @@ SIGNALS = (
     job:nccl_gpus:count ^ 0
   )
   or
-  {indented(_named(f"{_ONE[0]} / {_ONE[1]}"))}
+  {indented(_named(f"{_ONE} / {_ONE_NEED}"))}
   or
   job:nccl_suspect:depth{{suspect="unknown"}} / {_LATE_NEED}
   and on (<job>) job:training_throughput_loss:ratio > 0.05
