@@ -17,11 +17,13 @@ from engines import live
 from engines.build import built
 from engines.fleet import fleet
 from engines.timelines import VERDICT, Timelines, joined, lag, timelines
+from hypothesis import given, strategies
 from processes import rule_engine
 from promql_parser import MatrixSelector
 from targets import render
 
 from dashgen import build, promql
+from dashgen.build.placeholders import evaluated_every, fill
 from dashgen.config.site import Site
 from dashgen.durations import seconds
 from dashgen.engine import scheduled as engine
@@ -201,32 +203,53 @@ def test_replicas_that_evaluate_at_other_moments_start_again_or_look_back_less_s
     assert not any(apart.values()), apart
 
 
-@pytest.mark.heavy
-@pytest.mark.skipif(not FULL, reason="DASHGEN_FULL=1 simulates days of slow dumps")
-@pytest.mark.parametrize(("dump", "scrape"), [(30, 10), (30, 60), (60, 60), (120, 30), (300, 60), (600, 60)])
-def test_a_slow_network_is_found_within_four_dumps_and_a_scrape_at_any_dump_and_scrape_interval(
-    dump: int, scrape: int
-) -> None:
-    told = yaml.safe_load(scenario_path("network-25").read_text())
-    long, (fault,) = dump / 30, told.pop("events")
-    begin = 22 * 60 * long
-    told |= {
-        "name": "slow",
-        "expect": {},
-        "dump_interval": dump,
-        "scrape_interval": scrape,
-        "lasts": f"{3000 * long:g}s",
-    }
-    told["events"] = [fault | {"start": f"{begin:g}s", "end": f"{2520 * long:g}s"}]
-    story, samples = simulate(Scenario.model_validate(told))
+def told_at(name: str, dump: int, scrape: int, *states: str) -> tuple[float, tuple[str, ...]]:
+    """Seconds until a fault is told, and what the verdict says; a scenario lasts as many dumps as at 30 s."""
+    scenario, long = yaml.safe_load(scenario_path(name).read_text()), dump / 30
+    (fault,) = scenario["events"]
+    times = {key: seconds(fault[key]) * long for key in ("start", "end") if key in fault}
+    scenario |= {"name": name, "expect": {}, "dump_interval": dump, "scrape_interval": scrape}
+    scenario["lasts"] = f"{seconds(scenario['lasts']) * long:g}s"
+    scenario["events"] = [fault | {key: f"{value:g}s" for key, value in times.items()}]
+    story, samples = simulate(Scenario.model_validate(scenario))
     start, end = story.start.timestamp(), story.end.timestamp()
     rules = {"rules.yaml": rule_file(build.recording(Site(dump_interval=dump)))}
     made = engine.replay(rule_engine(), rules, samples, engine.Moments(start, end, scrape, dump, True), VERDICT, start)
 
     (spans,) = timelines(made.series, start, 30.0).values()
-    first = next(span for span in spans if span.says[0] == "degraded")
-    assert first.says[1] == "network"
-    assert begin < 30 * first.start <= begin + 4 * dump + scrape
+    first = next(span for span in spans if span.says[0] in states)
+    return 30 * first.start - times["start"], first.says
+
+
+@pytest.mark.parametrize(("dump", "scrape"), [(30, 10), (30, 60), (60, 60), (120, 30), (300, 60), (600, 60)])
+def test_a_slow_network_is_found_within_four_dumps_and_a_scrape_at_any_dump_and_scrape_interval(
+    dump: int, scrape: int
+) -> None:
+    after, (_, suspect, _) = told_at("network-25", dump, scrape, "degraded")
+    assert suspect == "network"
+    assert 0 < after <= 4 * dump + scrape
+
+
+@pytest.mark.parametrize(("dump", "scrape"), [(30, 10), (60, 60), (120, 30)])
+def test_a_hang_is_told_before_the_watchdog_ends_it_at_any_dump_interval_up_to_two_minutes(
+    dump: int, scrape: int
+) -> None:
+    """PyTorch's watchdog ends a hung job after ten minutes."""
+    after, _ = told_at("stalled", dump, scrape, "stalled")
+    assert 0 < after < 600
+
+
+@given(dump=strategies.integers(10, 600), dumps=strategies.integers(1, 12), late=strategies.booleans())
+def test_dumps_in_a_row_are_as_far_apart_however_often_a_dump_is_evaluated(dump: int, dumps: int, late: bool) -> None:
+    """From the first result of the first dump to the first one of the last; the edge of a window may count or not."""
+    site = Site(dump_interval=dump, late_results=late)
+    every = evaluated_every(site)
+    window = seconds(fill(f"<{dumps} dumps in a row>", site))
+    past = [every * index for index in range(1 if late else 0, 200)]  # where results come late, the newest is not seen
+
+    seen = [age for age in past if age <= window]
+    assert len(seen) == int(fill(f"<{dumps} results>", site)) == len([age for age in past if age < window])
+    assert seen[-1] - seen[0] == pytest.approx((dumps - 1) * dump)
 
 
 @pytest.mark.parametrize("tier", Sensitivity)

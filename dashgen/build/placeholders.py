@@ -13,8 +13,8 @@ from dashgen.catalogue.metrics import METRICS
 from dashgen.config.site import Site
 from dashgen.config.values import escaped
 
-_DUMPS = re.compile(r"<(\d+) dumps( - 1s)?>")
-_RESULTS = re.compile(r"<(\d+(?:\.\d+)?) results>")
+_DUMPS = re.compile(r"<(\d+) dumps( in a row)?>")
+_RESULTS = re.compile(r"<(\d+) results>")
 _NAME = re.compile(r"<([a-z][a-z0-9_]*)>")
 
 # Buckets of types that NCCL cannot name (uint8) wrap to sizes of 0B or millions of TB: never part of any verdict.
@@ -35,8 +35,8 @@ _SEEN = """last_over_time(job:nccl_progress:timestamp[110m])
   last_over_time(job:nccl_quiet:seconds{{evidence=~"working|spinning|idle"}}[{span}])"""
 
 
-# Seconds that a checkpoint takes at most (companions of DCGM: one to three minutes). A silence that is longer by two
-# dumps, for the news that came before and after it, is a stall; PyTorch's heartbeat monitor aborts after eight minutes.
+# Seconds that a checkpoint takes at most (companions of DCGM: one to three minutes). A silence that is longer by a dump
+# and an evaluation, after which its end is seen, is a stall; PyTorch's heartbeat monitor aborts after eight minutes.
 CHECKPOINT = 180.0
 PAUSE = 300.0
 """Seconds that other pauses take, such as an evaluation: where no kernel spins, they and a hang look alike."""
@@ -48,8 +48,8 @@ def number(value: float) -> str:
 
 
 def results_a_dump(site: Site) -> int:
-    """How often a dump is evaluated: Prometheus looks back for five minutes, so every two minutes at least."""
-    return math.ceil(site.dump_interval / 120)
+    """How often a dump is evaluated: once a minute at least, for the watchdog of a hung job ends it after ten."""
+    return math.ceil(site.dump_interval / 60)
 
 
 def evaluated_every(site: Site) -> float:
@@ -71,9 +71,12 @@ def _looked(site: Site) -> float:
     return (8 if site.late_results else 4) * site.dump_interval + 2 * lag(site)
 
 
-def _long_pause(site: Site) -> float:
-    """Seconds of silence that no pause takes, with the dumps before and after it."""
-    return min(PAUSE, 10 * site.dump_interval) + 2 * site.dump_interval
+def _silence(pause: float, dumps: int, site: Site) -> float:
+    """Seconds of silence that no pause takes, with the dump that ends it and the evaluation that sees it.
+
+    Where dumps come often, a pause is a number of ``dumps`` at most.
+    """
+    return min(pause, dumps * site.dump_interval) + site.dump_interval + evaluated_every(site)
 
 
 @once
@@ -83,7 +86,7 @@ def words(site: Site) -> Mapping[str, str]:
     # Jobs without an id share one: what is said of such a mixture would be said of nobody.
     known_job = f'{labels.job}!~"unknown|"'
     in_cluster = f'{labels.cluster}=~"$cluster",' if labels.cluster else ""
-    dump = site.dump_interval
+    long_pause = _silence(PAUSE, 10, site)
     return {
         "job": ", ".join(labels.of_job),
         "job_label": labels.job,
@@ -104,11 +107,12 @@ def words(site: Site) -> Mapping[str, str]:
         "present": f"last_over_time(node:nccl_gpus:count[{durations.text(_looked(site))}])",
         # The moment of the newest result that a rule can see.
         "now": f"(time() - {number(lag(site))})" if site.late_results else "time()",
-        # How long before now the result is that came a dump before the newest one that a rule can see.
-        "dump_ago": durations.text(dump + lag(site)),
-        "pause": number(min(CHECKPOINT, 6 * dump) + 2 * dump),
-        "long_pause": number(_long_pause(site)),
-        "long_pause_range": durations.text(_long_pause(site)),
+        # How long before now the result is that came before the newest one that a rule can see, and a window of both.
+        "result_ago": durations.text(evaluated_every(site) + lag(site)),
+        "this_and_last": durations.text(_holding(2, site)),
+        "pause": number(_silence(CHECKPOINT, 6, site)),
+        "long_pause": number(long_pause),
+        "long_pause_range": durations.text(long_pause),
         "peer": PEER,
         "clean": CLEAN,
         "large": LARGE,
@@ -158,17 +162,28 @@ def throughput(site: Site) -> str:
     return f'label_replace({expr}, "{site.labels.job}", "$1", "{evidence.job_label}", "(.+)")'
 
 
+def _results(dumps: int, site: Site) -> int:
+    """How many results dumps in a row give, from the first one of the first dump to the first one of the last."""
+    return (dumps - 1) * results_a_dump(site) + 1
+
+
+def _holding(results: int, site: Site) -> float:
+    """Seconds of a window over recorded series that holds so many results.
+
+    It is a second short, so that it does whether its left end counts (Prometheus 2) or not (Prometheus 3).
+    """
+    return results * evaluated_every(site) + lag(site) - min(1.0, site.dump_interval / 10)
+
+
 def _spans(template: str, site: Site) -> str:
-    """``<4 dumps>`` as a duration; ``<4 dumps - 1s>`` is a window over recorded series that holds ``<4 results>``."""
+    """``<4 dumps>`` is a duration, ``<4 dumps in a row>`` a window over recorded series that holds ``<4 results>``."""
 
     def span(match: re.Match[str]) -> str:
-        seconds = int(match[1]) * site.dump_interval + (lag(site) if match[2] else 0.0)
-        # A window one second short of N dumps holds exactly N evaluations whether its left end counts
-        # (Prometheus 2) or not (Prometheus 3).
-        return durations.text(seconds - min(1.0, site.dump_interval / 10) if match[2] else seconds)
+        dumps = int(match[1])
+        return durations.text(_holding(_results(dumps, site), site) if match[2] else dumps * site.dump_interval)
 
     spans = _DUMPS.sub(span, template)
-    return _RESULTS.sub(lambda match: number(float(match[1]) * results_a_dump(site)), spans)
+    return _RESULTS.sub(lambda match: number(_results(int(match[1]), site)), spans)
 
 
 def fill(template: str, site: Site, more: Mapping[str, str] | None = None) -> str:

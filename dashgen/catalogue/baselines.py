@@ -100,7 +100,7 @@ def remembered(series: str) -> str:
 
 def for_long(series: str) -> str:
     """What six dumps have: where three say less than they seem to, as before anything is learned."""
-    return f"min_over_time({series}[<6 dumps - 1s>])"
+    return f"min_over_time({series}[<6 dumps in a row>])"
 
 
 def without_past(series: str) -> str:

@@ -18,7 +18,7 @@ SINCE = (
 # Paths are judged over two dumps. A second verdict makes sure, or what the first one costs.
 _SURE = """
 and (
-  count_over_time(job:nccl_verdict:depth{state="degraded"}[<2 dumps - 1s>]) >= <2 results>
+  count_over_time(job:nccl_verdict:depth{state="degraded"}[<2 dumps in a row>]) >= <2 results>
   or
   job:nccl_verdict:depth and on (<job>) job:training_throughput_loss:ratio > <paged_loss>
 )"""

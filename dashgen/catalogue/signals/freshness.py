@@ -17,7 +17,7 @@ SEEN = """and on (<job>) (
 """What is recorded of a job from raw series: only while the job is present, so that nothing outlives it."""
 SEEN_SOURCES = "Presence is looked at every four dumps."
 
-NEW = "and on (<job>) count_over_time(job:nccl_progress:timestamp[<3 dumps - 1s>]) >= <2 results>"
+NEW = "and on (<job>) count_over_time(job:nccl_progress:timestamp[<3 dumps in a row>]) >= 2"
 """What is judged: two of the last three dumps brought news, so that the last dump before a pause does not count again and again."""
 
 IN_THIS_DUMP = "count by (<job>) (group by (<job>, <node>, <gpu>) (gpu:nccl_exec:sum))"
@@ -95,11 +95,11 @@ sum by (<job>) (<present>)""",
 0 * max by (<job>) (
   gpu:nccl_exec:sum{<known>}
   and on (<job>, <node>, <gpu>)
-  gpu:nccl_exec:sum offset <dump_ago>
+  gpu:nccl_exec:sum offset <result_ago>
   unless
-  gpu:nccl_exec:sum == gpu:nccl_exec:sum offset <dump_ago>
+  gpu:nccl_exec:sum == gpu:nccl_exec:sum offset <result_ago>
   or
-  changes(peer:nccl_busbw:best{<known>}[<2 dumps - 1s>]) > 0
+  changes(peer:nccl_busbw:best{<known>}[<this_and_last>]) > 0
   unless on (<job>)
   peer:nccl_busbw:best{<waiting>}
   or
@@ -117,7 +117,7 @@ sum by (<job>) (<present>)""",
         # After Prometheus itself was away, three dumps must be seen before silence means anything.
         expr="""
 <now> - last_over_time(job:nccl_progress:timestamp[1d])
-and on (<job>) count_over_time(job:nccl_gpus:count[<3 dumps - 1s>]) >= <3 results>""",
+and on (<job>) count_over_time(job:nccl_gpus:count[<3 dumps in a row>]) >= <3 results>""",
         unit=Unit.SECONDS,
         labels=("<job>",),
         sources="A day: longer than any fault that a job survives; three dumps, as every verdict.",

@@ -86,8 +86,8 @@ avg by (<job>, <node>, <gpu>) (
 def _lasting(offset: str = "") -> str:
     """The lateness that lasts: what two dumps have and what three have count half each."""
     return f"""(
-  min_over_time(gpu:nccl_lateness:ratio[<2 dumps - 1s>]{offset})
-  + min_over_time(gpu:nccl_lateness:ratio[<3 dumps - 1s>]{offset})
+  min_over_time(gpu:nccl_lateness:ratio[<2 dumps in a row>]{offset})
+  + min_over_time(gpu:nccl_lateness:ratio[<3 dumps in a row>]{offset})
 ) / 2"""
 
 
@@ -108,7 +108,7 @@ def late_from(spread: str) -> str:
     return f"clamp_min(4 * {spread}, 0.1)"
 
 
-def slower(chosen: str = "", over: str = "<3 dumps - 1s>") -> str:
+def slower(chosen: str = "", over: str = "<3 dumps in a row>") -> str:
     """How much slower than it is used to is each of the chosen GPUs among its peers, in three dumps in a row.
 
     Who waits for a late GPU is slower as well. Where nobody is late, one communicator among equal ones has a slow path
@@ -148,7 +148,7 @@ SIGNALS = (
     (
       {indented(_lasting(), 6)}
       and on (<job>, <node>, <gpu>)
-      changes(gpu:nccl_exec:sum[<3 dumps - 1s>]) > 0
+      changes(gpu:nccl_exec:sum[<3 dumps in a row>]) > 0
       or
       {for_long("gpu:nccl_lateness:ratio")}
     )
@@ -161,7 +161,7 @@ SIGNALS = (
     {indented(_WAITS, 4)}
   )
 ) > {_NOTABLE}
-and count_over_time(gpu:nccl_lateness:ratio[<3 dumps - 1s>]) >= <3 results>
+and count_over_time(gpu:nccl_lateness:ratio[<3 dumps in a row>]) >= <3 results>
 and on (<job>) job:nccl_gpus:count >= 4
 {NEW}""",
         unit=Unit.RATIO,

@@ -16,7 +16,7 @@ from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, U
 
 HABIT = "job:nccl_dump_age:seconds < 1.3 * max_over_time(job:nccl_pause:seconds[1d])"
 """A silence no longer than the job's own pauses."""
-WATCHED = "count_over_time(job:nccl_gpus:count[<long_pause_range>]) * <dump> / <1 results> >= 0.75 * <long_pause>"
+WATCHED = "count_over_time(job:nccl_gpus:count[<long_pause_range>]) * <every> >= 0.75 * <long_pause>"
 """Jobs that were in sight for most of the time that makes a stall: while Prometheus was away, nobody was silent."""
 _QUIET = "job:nccl_dump_age:seconds > 2.5 * <dump>"
 _KNOWN = 'label_replace(<job_info>, "<job_label>", "$1", "<slurm_id>", "(.+)")'
@@ -186,7 +186,7 @@ unless on (<job>) job:nccl_verdict:depth{{state="stalled"}}""",
         tiers={
             Sensitivity.HIGH: Tier(threshold=1, dumps=0, severity=Severity.INFO),
         },
-        sources="A checkpoint and two dumps: the silence that is a stall where kernels spin. Where they do not, most are pauses in "
+        sources="A checkpoint, a dump and an evaluation: the silence that is a stall where kernels spin. Where they do not, most are pauses in "
         "random jobs, so nobody is called; NcclJobStalled follows two minutes later.",
         dashboard="job",
         runbook=Runbook(

@@ -52,7 +52,7 @@ CURRENT = Signal(
 
 LEARNED = learned(
     "job:training_throughput",
-    judged="max_over_time(job:training_throughput:current[<2 dumps - 1s>] offset <4 dumps>)",
+    judged="max_over_time(job:training_throughput:current[<2 dumps in a row>] offset <4 dumps>)",
     what="the throughput that a job is used to",
     unit=Unit.COUNT,
     labels=("<job>", "evidence"),
@@ -67,7 +67,7 @@ SIGNALS = (
         expr=f"""
 round(
   1
-  - max_over_time(job:training_throughput:current[<2 dumps - 1s>]) / ({remembered("job:training_throughput:usual")} > 0)
+  - max_over_time(job:training_throughput:current[<2 dumps in a row>]) / ({remembered("job:training_throughput:usual")} > 0)
   {NEW},
   0.0001
 )""",

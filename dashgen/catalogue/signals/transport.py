@@ -64,7 +64,7 @@ BEST = Signal(
 LEARNED = (
     *learned(
         "peer:nccl_busbw",
-        judged="max_over_time(peer:nccl_busbw:best{<waiting>}[<2 dumps - 1s>] offset <4 dumps>)",
+        judged="max_over_time(peer:nccl_busbw:best{<waiting>}[<2 dumps in a row>] offset <4 dumps>)",
         what="the bandwidth that a kind of collective is used to",
         unit=Unit.GBPS,
         labels=("<job>", "<peer>"),
@@ -72,14 +72,14 @@ LEARNED = (
     ),
     *learned(
         "peer:nccl_slowness",
-        judged="min_over_time(peer:nccl_slowness:ratio[<2 dumps - 1s>] offset <4 dumps>)",
+        judged="min_over_time(peer:nccl_slowness:ratio[<2 dumps in a row>] offset <4 dumps>)",
         what="the slowness that a path is used to",
         unit=Unit.RATIO,
         labels=PATH,
     ),
 )
 
-_NOW = "max_over_time(peer:nccl_busbw:best[<2 dumps - 1s>])"
+_NOW = "max_over_time(peer:nccl_busbw:best[<2 dumps in a row>])"
 _DROP = f"(1 - {_NOW} / {remembered('peer:nccl_busbw:usual')})"
 _NOISE = remembered("peer:nccl_busbw:spread")
 _ON_PATH = "* on (<job>, n_nodes, nranks) group_left (transport) job:nccl_transport:info"
@@ -96,7 +96,7 @@ FAMILIAR = Signal(
     question="How much of its usual communication does the job do now?",
     healthy="near 1; an evaluation or another phase does less, and is not compared with the past",
     expr=f"""
-count by (<job>) (max_over_time(peer:nccl_busbw:best[<3 dumps - 1s>]) and {remembered("peer:nccl_busbw:usual")})
+count by (<job>) (max_over_time(peer:nccl_busbw:best[<3 dumps in a row>]) and {remembered("peer:nccl_busbw:usual")})
 /
 count by (<job>) (max_over_time(peer:nccl_busbw:best[<30 dumps>]) and {remembered("peer:nccl_busbw:usual")})""",
     unit=Unit.RATIO,
@@ -128,7 +128,7 @@ avg by (<job>, transport, <node>, <gpu>) (
 
 def beyond(chosen: str = "") -> str:
     """What each of the chosen paths has lost beyond its like."""
-    now = f"min_over_time(peer:nccl_slowness:ratio{chosen}[<2 dumps - 1s>])"
+    now = f"min_over_time(peer:nccl_slowness:ratio{chosen}[<2 dumps in a row>])"
     return f"{now} - {remembered(f'peer:nccl_slowness:usual{chosen}')}"
 
 

@@ -33,7 +33,7 @@ _ONE = f"""(
       {beyond()}
       or
       {without_past(_ACROSS)}
-      and count_over_time({_ACROSS}[<3 dumps - 1s>]) >= <3 results>
+      and count_over_time({_ACROSS}[<3 dumps in a row>]) >= <3 results>
     )
     {NEW}
     and on (<job>, transport) (
@@ -73,9 +73,9 @@ _WHOLE_NODE = """(
 
 # Two dumps on the mean, or a little less for long, and not gone already.
 _CONVINCING = """(
-  sum_over_time(job:nccl_suspect:score[<2 dumps - 1s>]) / <2 results> >= 1
+  sum_over_time(job:nccl_suspect:score[<2 dumps in a row>]) / <2 results> >= 1
   or
-  sum_over_time(job:nccl_suspect:score[<10 dumps - 1s>]) / <6 results> >= 1
+  sum_over_time(job:nccl_suspect:score[<10 dumps in a row>]) / <6 results> >= 1
 )
 and job:nccl_suspect:score > 0.5"""
 
@@ -199,11 +199,11 @@ SIGNALS = (
 unless (
   job:nccl_suspect:depth{{suspect!="straggler"}}
   unless on (<job>, suspect, transport, <node>)
-  count_over_time(job:nccl_verdict:depth{{state="degraded"}}[<10 dumps - 1s>]) >= <6 results>
+  count_over_time(job:nccl_verdict:depth{{state="degraded"}}[<10 dumps in a row>]) >= <6 results>
   and on (<job>) job:nccl_familiar:ratio {UNFAMILIAR}
 )
 and on (<job>) {IN_THIS_DUMP}
-> 0.5 * max_over_time(job:nccl_gpus:count[<3 dumps - 1s>])""",
+> 0.5 * max_over_time(job:nccl_gpus:count[<3 dumps in a row>])""",
         unit=Unit.COUNT,
         labels=SUSPECT,
         sources="Effect and significance, as Greyhound (ATC'25), which keeps changes of 10 %: five standard deviations of 2 % at least; 12 % and six for "
@@ -288,12 +288,12 @@ label_replace(
 )
 or on (<job>)
 label_replace(
-  0 * group by (<job>) (last_over_time(job:nccl_suspect:since[<11 dumps - 1s>])) and on (<job>) job:nccl_gpus:count,
+  0 * group by (<job>) (last_over_time(job:nccl_suspect:since[<11 dumps in a row>])) and on (<job>) job:nccl_gpus:count,
   "state", "recovering", "", ""
 )
 or on (<job>)
 label_replace(
-  0 * (job:nccl_dump_age:seconds <= 4 * <dump> and on (<job>) last_over_time(job:nccl_busbw_drop:ratio[<5 dumps - 1s>])),
+  0 * (job:nccl_dump_age:seconds <= 4 * <dump> and on (<job>) last_over_time(job:nccl_busbw_drop:ratio[<5 dumps in a row>])),
   "state", "healthy", "", ""
 )
 or on (<job>)
