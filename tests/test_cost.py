@@ -52,6 +52,13 @@ def test_a_larger_fleet_costs_more_of_everything_and_a_rarer_scrape_less() -> No
     assert rare.samples_per_second < bills[0].samples_per_second  # type: ignore[operator]
 
 
+def test_rare_dumps_cost_more_each_and_less_an_hour() -> None:
+    taken = [forecast(usual(2048, 8), Site(dump_interval=dump)).rule_seconds or 0 for dump in (30, 60, 120, 600)]
+    assert taken == sorted(taken)
+    hourly = [each / dump for each, dump in zip(taken, (30, 60, 120, 600), strict=True)]
+    assert hourly == sorted(hourly, reverse=True)
+
+
 def test_a_source_that_is_switched_off_costs_nothing() -> None:
     less = site({"companions": {"infiniband": {"enabled": False}, "hw_counters": {"enabled": False}}}, "test")
     assert forecast(usual(512, 2), less).rule_seconds < forecast(usual(512, 2), Site()).rule_seconds  # type: ignore[operator]

@@ -252,6 +252,12 @@ def test_dumps_in_a_row_are_as_far_apart_however_often_a_dump_is_evaluated(dump:
     assert seen[-1] - seen[0] == pytest.approx((dumps - 1) * dump)
 
 
+@given(dump=strategies.integers(1, 600))
+def test_what_gpus_did_before_prometheus_went_away_is_forgotten_before_silence_is_a_stall(dump: int) -> None:
+    site = Site(dump_interval=dump)
+    assert seconds(fill("<until_known>", site)) < float(fill("<pause>", site)) < float(fill("<long_pause>", site))
+
+
 @pytest.mark.parametrize("tier", Sensitivity)
 def test_every_pack_is_within_what_mimir_takes_by_default(tier: Sensitivity) -> None:
     groups = [*build.recording(Site()), *build.alerts(Site(), tier)]

@@ -110,6 +110,8 @@ def words(site: Site) -> Mapping[str, str]:
         # How long before now the result is that came before the newest one that a rule can see, and a window of both.
         "result_ago": durations.text(evaluated_every(site) + lag(site)),
         "this_and_last": durations.text(_holding(2, site)),
+        # Until what GPUs do is known: a dump, and an evaluation for the scrape and for the rules each.
+        "until_known": durations.text(site.dump_interval + 2 * evaluated_every(site)),
         "pause": number(_silence(CHECKPOINT, 6, site)),
         "long_pause": number(long_pause),
         "long_pause_range": durations.text(long_pause),

@@ -23,8 +23,8 @@ def _on_nodes(operation: str, by_host: str) -> str:
 )"""
 
 
-UTILISATION = _on_nodes("max", "max by (<in><dcgm_host>) (min_over_time(<gpu_util>[<3 dumps>]))").strip()
-"""The least of three dumps: at the end of a pause kernels run before anything is dumped."""
+UTILISATION = _on_nodes("max", "max by (<in><dcgm_host>) (min_over_time(<gpu_util>[<until_known>]))").strip()
+"""The least of some time: at the end of a pause kernels run before anything is known of it."""
 TENSOR_ACTIVE = _on_nodes(
     "avg", "avg by (<in><dcgm_host>) (max by (<in><dcgm_host>, <dcgm_uuid>) (<tensor_active>))"
 ).strip()
