@@ -102,6 +102,7 @@ def test_a_dump_weighs_the_same_however_often_it_is_evaluated(dump: int, loss: f
     assert heard(site, {**rhythm, "events": [fault]})["medium"] == severities
 
 
+@pytest.mark.parametrize("source", ["counters", "host_memory"])
 @pytest.mark.parametrize(
     ("told", "pages"),
     [
@@ -110,13 +111,12 @@ def test_a_dump_weighs_the_same_however_often_it_is_evaluated(dump: int, loss: f
         pytest.param({"kind": "dead-rank", "start": "25m", "node": "node02", "gpu": 1}, True, id="dead-rank"),
     ],
 )
-def test_with_inspectors_counters_alone_a_hang_pages_and_a_job_that_was_killed_does_not(
-    told: Mapping[str, object], pages: bool
+def test_where_one_source_alone_tells_who_lives_a_hang_pages_and_a_job_that_was_killed_does_not(
+    told: Mapping[str, object], pages: bool, source: str
 ) -> None:
     [job] = yaml.safe_load(scenario_path("network-25").read_text())["jobs"]
     variant = {"events": [told]} if "kind" in told else {"events": [], "jobs": [job | told]}
-    alone = {"dcgm": False, "counters": True}
-    found = heard(Site(), {"lasts": "40m", "companions": alone, **variant})
+    found = heard(Site(), {"lasts": "40m", "companions": {"dcgm": False, source: True}, **variant})
     assert {tier: "critical" in severities for tier, severities in found.items()} == dict.fromkeys(found, pages)
 
 

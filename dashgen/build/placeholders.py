@@ -86,7 +86,6 @@ def words(site: Site) -> Mapping[str, str]:
     # Jobs without an id share one: what is said of such a mixture would be said of nobody.
     known_job = f'{labels.job}!~"unknown|"'
     in_cluster = f'{labels.cluster}=~"$cluster",' if labels.cluster else ""
-    long_pause = _silence(PAUSE, 10, site)
     return {
         "job": ", ".join(labels.of_job),
         "job_label": labels.job,
@@ -103,18 +102,6 @@ def words(site: Site) -> Mapping[str, str]:
         "in": f"{labels.cluster}, " if labels.cluster else "",
         "target": f"{labels.cluster}, {labels.instance}" if labels.cluster else labels.instance,
         "host": f"{labels.cluster}, {labels.node}" if labels.cluster else labels.node,
-        "seen": _SEEN.format(span=durations.text(3 * site.dump_interval)),
-        "present": f"last_over_time(node:nccl_gpus:count[{durations.text(_looked(site))}])",
-        # The moment of the newest result that a rule can see.
-        "now": f"(time() - {number(lag(site))})" if site.late_results else "time()",
-        # How long before now the result is that came before the newest one that a rule can see, and a window of both.
-        "result_ago": durations.text(evaluated_every(site) + lag(site)),
-        "this_and_last": durations.text(_holding(2, site)),
-        # Until what GPUs do is known: a dump, and an evaluation for the scrape and for the rules each.
-        "until_known": durations.text(site.dump_interval + 2 * evaluated_every(site)),
-        "pause": number(_silence(CHECKPOINT, 6, site)),
-        "long_pause": number(long_pause),
-        "long_pause_range": durations.text(long_pause),
         "peer": PEER,
         "clean": CLEAN,
         "large": LARGE,
@@ -125,8 +112,6 @@ def words(site: Site) -> Mapping[str, str]:
         "selector": site.selector,
         "of_job": f'{in_cluster}{labels.job}="$job"',
         "in_cluster": in_cluster.removesuffix(","),
-        "dump": number(site.dump_interval),
-        "every": number(evaluated_every(site)),
         "fabric": site.fabric,
         "textfile_regex": escaped(companions.textfile.file_regex),
         "dcgm_host": companions.dcgm.host_label,
@@ -140,7 +125,31 @@ def words(site: Site) -> Mapping[str, str]:
         "acceptance": _acceptance(site),
         "throughput": throughput(site),
         "throughput_unit": companions.throughput.unit,
+        **_times(site),
         **{metric.key: site.metric(metric.key) for metric in METRICS},
+    }
+
+
+def _times(site: Site) -> dict[str, str]:
+    """Placeholders that follow the dump interval."""
+    long_pause = _silence(PAUSE, 10, site)
+    return {
+        "dump": number(site.dump_interval),
+        "every": number(evaluated_every(site)),
+        "seen": _SEEN.format(span=durations.text(3 * site.dump_interval)),
+        "present": f"last_over_time(node:nccl_gpus:count[{durations.text(_looked(site))}])",
+        # The moment of the newest result that a rule can see.
+        "now": f"(time() - {number(lag(site))})" if site.late_results else "time()",
+        # How long before now the result is that came before the newest one that a rule can see, and a window of both.
+        "result_ago": durations.text(evaluated_every(site) + lag(site)),
+        "this_and_last": durations.text(_holding(2, site)),
+        # Until what GPUs do is known: a dump, and an evaluation for the scrape and for the rules each.
+        "until_known": durations.text(site.dump_interval + 2 * evaluated_every(site)),
+        "pause": number(_silence(CHECKPOINT, 6, site)),
+        "long_pause": number(long_pause),
+        "long_pause_range": durations.text(long_pause),
+        # Longer than a stall takes to be told, so that what was freed as it began is remembered for as long again.
+        "freed_within": durations.text(2 * long_pause),
     }
 
 

@@ -31,6 +31,12 @@ class Dcgm(Section):
     uuid_label: Label = Field("UUID", description="uuid with --use-old-namespace")
 
 
+class HostMemory(Section):
+    """node_exporter's meminfo collector: do the processes of a silent job still hold memory."""
+
+    enabled: bool = True
+
+
 class Infiniband(Section):
     """node_exporter's infiniband collector."""
 
@@ -125,6 +131,7 @@ class Companions(Section):
     counters: Counters = Counters()
     dcgm: Dcgm = Dcgm()
     clock_events: ClockEvents = ClockEvents()
+    host_memory: HostMemory = HostMemory()
     infiniband: Infiniband = Infiniband()
     hw_counters: HwCounters = HwCounters()
     host_network: HostNetwork = HostNetwork()

@@ -44,6 +44,7 @@ class Companions(Strict):
     )
     infiniband: bool = True
     hw_counters: bool = Field(False, description="RoCE counters, node_exporter 1.11 or newer")
+    host_memory: bool = Field(False, description="node_exporter's meminfo")
     host_network: bool = Field(False, description="node_exporter's netclass and netstat")
     switch_ports: bool = Field(False, description="treydock/infiniband_exporter, one switch port for each NIC")
     dcgm: bool = True

@@ -151,6 +151,7 @@ PRIORS: Mapping[str, Prior] = MappingProxyType(
         "missed": Sometimes(0.25, Log(0.002, 0.1)),
         "mtime": Choice({True: 85, False: 15}),
         "counters": Choice({False: 75, True: 25}),
+        "host memory": Choice({True: 85, False: 15}, "node_exporter's default, and it exposes Inspector's files"),
         "dcgm": Choice({True: 7, False: 3}),
         "dcgm field": Choice({True: 7, False: 3}),
         "infiniband": Choice({False: 7, True: 3}),

@@ -166,6 +166,7 @@ def wide_draft(dice: WideDice, inner: bool = False) -> Draft:
         for key, prior in {
             "mtime": "mtime",
             "counters": "counters",
+            "host_memory": "host memory",
             "dcgm": "dcgm",
             "dcgm_tensor": "dcgm field",
             "dcgm_memory": "dcgm field",

@@ -20,6 +20,7 @@ COMPANIONS = {
     "counters": "Inspector's opt-in counters (NCCL_INSPECTOR_PROM_DUMP_STATS=1)",
     "textfile": "node_exporter's textfile collector metrics",
     "exporter_metrics": "node_exporter's own promhttp metrics",
+    "host_memory": "node_exporter's meminfo collector",
     "infiniband": "node_exporter's infiniband collector",
     "hw_counters": "node_exporter's RoCE hw_counters (1.11 or newer)",
     "host_network": "node_exporter's netclass and netstat collectors",

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dashgen.model import Metric, Unit
 
 TEXTFILE = "prometheus/node_exporter collector/textfile.go"
+MEMINFO = "prometheus/node_exporter collector/meminfo.go"
 
 METRICS: tuple[Metric, ...] = (
     Metric(
@@ -35,5 +36,23 @@ METRICS: tuple[Metric, ...] = (
         labels=("cause",),
         source="prometheus/client_golang promhttp, as used by node_exporter",
         companion="exporter_metrics",
+    ),
+    Metric(
+        key="host_memory_total",
+        name="node_memory_MemTotal_bytes",
+        unit=Unit.BYTES,
+        meaning="The memory of the host.",
+        labels=(),
+        source=MEMINFO,
+        companion="host_memory",
+    ),
+    Metric(
+        key="host_memory_available",
+        name="node_memory_MemAvailable_bytes",
+        unit=Unit.BYTES,
+        meaning="What new processes could have: memory of processes and shared memory is not in it, caches of files are.",
+        labels=(),
+        source=MEMINFO,
+        companion="host_memory",
     ),
 )

@@ -3,12 +3,8 @@
 
 from __future__ import annotations
 
-from dashgen.catalogue import groups
-from dashgen.catalogue.signals.freshness import SEEN_SOURCES
-from dashgen.model import Signal, Unit
 
-
-def _on_nodes(operation: str, by_host: str) -> str:
+def on_nodes(operation: str, by_host: str) -> str:
     """A DCGM series of the job's nodes, by host called as Inspector calls the node, as one value of the job."""
     return f"""
 {operation} by (<job>) (
@@ -23,14 +19,14 @@ def _on_nodes(operation: str, by_host: str) -> str:
 )"""
 
 
-UTILISATION = _on_nodes("max", "max by (<in><dcgm_host>) (min_over_time(<gpu_util>[<until_known>]))").strip()
-"""The least of some time: at the end of a pause kernels run before anything is known of it."""
-TENSOR_ACTIVE = _on_nodes(
+UTILISATION = on_nodes("avg", "max by (<in><dcgm_host>) (min_over_time(<gpu_util>[<until_known>]))").strip()
+"""The least of some time: at the end of a pause kernels run before anything is known of it. Of all nodes: another job may have some of them."""
+TENSOR_ACTIVE = on_nodes(
     "avg", "avg by (<in><dcgm_host>) (max by (<in><dcgm_host>, <dcgm_uuid>) (<tensor_active>))"
 ).strip()
 
 _RESTING = "max by (<in><dcgm_host>, <dcgm_gpu>) (<gpu_util> < 10)"
-LONELY = _on_nodes("count", f"count by (<in><dcgm_host>) ({_RESTING}) == 1").strip()
+LONELY = on_nodes("count", f"count by (<in><dcgm_host>) ({_RESTING}) == 1").strip()
 """How many nodes of the job have one GPU that rests alone."""
 ALONE = f"""
 group by (<job>, <node>) (<present>)
@@ -45,15 +41,3 @@ label_replace(
   "<node_label>", "$1", "<dcgm_host>", "(.+)"
 )""".strip()
 """GPUs that rest alone on one of the job's nodes, numbered as the driver does: a dead process has no number any more."""
-
-MEMORY = Signal(
-    name="job:dcgm_memory_used:max",
-    question="How much GPU memory, in MiB, do the job's nodes use at most?",
-    healthy="steady while the processes live; a dead process gives it back",
-    expr=_on_nodes("max", "max by (<in><dcgm_host>) (<memory_used>)"),
-    unit=Unit.COUNT,
-    labels=("<job>",),
-    sources=SEEN_SOURCES,
-    group=groups.STALLS,
-    companion="dcgm",
-)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dashgen.catalogue import groups
 from dashgen.catalogue.names import VERDICT
 from dashgen.catalogue.runbooks import HANGS
-from dashgen.catalogue.signals.dcgm import ALONE, LONELY, MEMORY, TENSOR_ACTIVE, UTILISATION
+from dashgen.catalogue.signals.dcgm import ALONE, LONELY, TENSOR_ACTIVE, UTILISATION
 from dashgen.catalogue.signals.degradation import SINCE
 from dashgen.catalogue.signals.freshness import FIRST, IN_THIS_DUMP
+from dashgen.catalogue.signals.memory import FREED, HELD, MEMORY
 from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit, indented, labelled
 
 HABIT = "job:nccl_dump_age:seconds < 1.3 * max_over_time(job:nccl_pause:seconds[1d])"
@@ -65,6 +66,7 @@ QUIET = Signal(
     expr="<branches>",
     branches=(
         ("slurm", _evidence("gone", f"{_QUIET}\nunless on (<job>) {_RUNNING}\nand on (<job>) {_KNOWN}\n< 6600")),
+        ("host_memory", _evidence("gone", f"{_QUIET} < 6600\nand on (<job>)\n{FREED}")),
         ("dcgm", _evidence("working", f"{_QUIET}\nand on (<job>) {TENSOR_ACTIVE} > 0.05")),
         ("dcgm", _evidence("spinning", _SPINNING)),
         ("slurm", _evidence("idle", f"{_QUIET} and on (<job>) {_RUNNING}")),
@@ -72,13 +74,7 @@ QUIET = Signal(
             "throughput",
             _evidence("idle", f'{_QUIET} and on (<job>) job:training_throughput:current{{evidence="reported"}}'),
         ),
-        (
-            "dcgm",
-            _evidence(
-                "idle",
-                f"{_QUIET}\nand on (<job>) {indented(MEMORY.expr.strip())} > 0.5 * max_over_time(job:dcgm_memory_used:max[1d])",
-            ),
-        ),
+        ("dcgm", _evidence("idle", f"{_QUIET}\nand on (<job>)\n{HELD}")),
         ("counters", _evidence("gone", f"{_QUIET} < 6600\nand on (<job>) {_LEFT_BEHIND}")),
         (
             "throughput",
@@ -93,7 +89,7 @@ QUIET = Signal(
     unit=Unit.SECONDS,
     labels=("<job>", "evidence", "<node>", "<gpu>"),
     sources="Tensor cores rest below 5 %, a resting GPU reads below 10 % and a spinning kernel reads 100 % GPU utilisation (companions of a "
-    "hung collective in DCGM); a dead process gives its memory back, a living one keeps more than half; with Inspector's counters on, files of an idle "
+    "hung collective in DCGM); a dead process gives its memory back, of the GPU and of the host, a living one keeps more than half; with Inspector's counters on, files of an idle "
     "process are written every dump, without lines of bandwidth (inspector_prom.cc); 2.5 dumps are one "
     "missed dump, one scrape and one evaluation; 6,600 s: ten minutes below two hours.",
     # In the group of the verdict, which would read it an evaluation late otherwise.
@@ -123,7 +119,7 @@ and on (<job>) {WATCHED}""",
 _TOLD = (
     "Hung: files old, processes alive, GPUs at 100 % (kernels spin) or 0 % (waiting before the kernel).",
     "Ended: Inspector removes its files; the job is gone from the boards.",
-    "Killed: files stay and age, GPU memory is free, the scheduler does not know the job as running; with Inspector's counters on, "
+    "Killed: files stay and age, the memory of GPUs and hosts is free, the scheduler does not know the job as running; with Inspector's counters on, "
     "bandwidths stay in the files, while those of a hang hold counters alone.",
     "Checkpoint or evaluation: GPUs idle for one to three minutes, then dumps go on.",
     "Dump thread dead (disk full, permission): files old, tensor cores busy. The job is fine, and nothing is known of its communication.",
@@ -191,7 +187,7 @@ unless on (<job>) job:nccl_verdict:depth{{state="stalled"}}""",
         dashboard="job",
         runbook=Runbook(
             meaning="The job has stopped reporting communication. Most often it writes a checkpoint or evaluates. Where neither "
-            "DCGM, Slurm, a throughput metric nor Inspector's counters tell whether its processes live, it may as well hang, or have been killed.",
+            "DCGM, Slurm, a throughput metric, Inspector's counters nor the memory of its hosts tell whether its processes live, it may as well hang, or have been killed.",
             look_first=(
                 "Does the job's log go on, do its processes live?",
                 "Processes alive and no news for four minutes: treat it as NcclJobStalled.",

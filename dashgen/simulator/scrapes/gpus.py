@@ -39,7 +39,7 @@ def dcgm(site: Site, runs: list[Run], sheet: Sheet) -> None:
                 place = node - run.job.first_node + 1
                 if not (0 <= place < run.job.nodes and local < run.job.gpus_per_node):
                     continue
-                alive, hung, paused = _states(site, run, place * run.job.gpus_per_node + local)
+                alive, hung, paused = states(site, run, place * run.job.gpus_per_node + local)
                 busy = alive & ~hung & ~paused
                 util[busy] = rng.integers(97, 101, scrapes)[busy]
                 util[hung], util[paused] = 100.0, rng.integers(0, 6, scrapes)[paused]
@@ -81,7 +81,7 @@ def dcgm(site: Site, runs: list[Run], sheet: Sheet) -> None:
                 sheet.put(upstream("clock_events"), idle, 0.0, always)
 
 
-def _states(site: Site, run: Run, gpu: int) -> tuple[Bools, Bools, Bools]:
+def states(site: Site, run: Run, gpu: int) -> tuple[Bools, Bools, Bools]:
     """When a GPU of a job has a process, waits in a collective that never ends, or waits for a checkpoint."""
     alive = (site.offsets >= run.begin) & (site.offsets < min(run.end, run.died[gpu]))
     hung, paused = np.zeros_like(alive), np.zeros_like(alive)

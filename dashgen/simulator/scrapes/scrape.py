@@ -10,6 +10,7 @@ from dashgen.simulator.dumps import Run
 from dashgen.simulator.events import PrometheusGone
 from dashgen.simulator.scenario import Scenario
 from dashgen.simulator.scrapes.gpus import dcgm, trainer
+from dashgen.simulator.scrapes.hosts import host_memory
 from dashgen.simulator.scrapes.network import host_network, infiniband, switch_ports
 from dashgen.simulator.scrapes.site import Sheet, site_of
 from dashgen.simulator.scrapes.textfiles import exporter, inspector
@@ -26,6 +27,8 @@ def scrape(scenario: Scenario, runs: list[Run], seed: int) -> list[Series]:
     exporter(site, sheet, held, duplicates)
     if scenario.companions.infiniband:
         infiniband(site, runs, sheet)
+    if scenario.companions.host_memory:
+        host_memory(site, runs, sheet)
     if scenario.companions.host_network:
         host_network(site, sheet)
     if scenario.companions.switch_ports:
