@@ -9,10 +9,9 @@ from __future__ import annotations
 from dashgen.catalogue import groups
 from dashgen.catalogue.names import VERDICT
 from dashgen.catalogue.runbooks import HANGS
-from dashgen.catalogue.signals.dcgm import ALONE, LONELY, TENSOR_ACTIVE, UTILISATION
 from dashgen.catalogue.signals.degradation import SINCE
 from dashgen.catalogue.signals.freshness import FIRST, IN_THIS_DUMP
-from dashgen.catalogue.signals.memory import FREED, HELD, MEMORY
+from dashgen.catalogue.signals.hosts import ALONE, FREED, HELD, LONELY, MEMORY, TENSOR_ACTIVE, UTILISATION
 from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit, indented, labelled
 
 HABIT = "job:nccl_dump_age:seconds < 1.3 * max_over_time(job:nccl_pause:seconds[1d])"

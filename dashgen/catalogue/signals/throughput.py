@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dashgen.catalogue import groups
 from dashgen.catalogue.baselines import learned, remembered
-from dashgen.catalogue.signals.dcgm import TENSOR_ACTIVE
 from dashgen.catalogue.signals.freshness import NEW, SEEN
+from dashgen.catalogue.signals.hosts import TENSOR_ACTIVE
 from dashgen.model import Signal, Unit, labelled
 
 CURRENT = Signal(

@@ -1,17 +1,55 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do the processes of a silent job still hold their memory, on the GPUs (DCGM) and on the hosts (node_exporter)?"""
+"""What dcgm-exporter and node_exporter say of a job's nodes: their series know hosts, not jobs."""
 
 from __future__ import annotations
 
 from dashgen.catalogue import groups
-from dashgen.catalogue.signals.dcgm import on_nodes
 from dashgen.catalogue.signals.freshness import SEEN_SOURCES
 from dashgen.model import Signal, Unit, labelled
+
+
+def _on_nodes(operation: str, by_host: str) -> str:
+    """A DCGM series of the job's nodes, by host called as Inspector calls the node, as one value of the job."""
+    return f"""
+{operation} by (<job>) (
+  group by (<job>, <node>) (<present>)
+  * on (<host>) group_left ()
+  max by (<host>) (
+    label_replace(
+      {by_host},
+      "<node_label>", "$1", "<dcgm_host>", "(.+)"
+    )
+  )
+)"""
+
+
+UTILISATION = _on_nodes("avg", "max by (<in><dcgm_host>) (min_over_time(<gpu_util>[<until_known>]))").strip()
+"""The least of some time: at the end of a pause kernels run before anything is known of it. Of all nodes: another job may have some of them."""
+TENSOR_ACTIVE = _on_nodes(
+    "avg", "avg by (<in><dcgm_host>) (max by (<in><dcgm_host>, <dcgm_uuid>) (<tensor_active>))"
+).strip()
+
+_RESTING = "max by (<in><dcgm_host>, <dcgm_gpu>) (<gpu_util> < 10)"
+LONELY = _on_nodes("count", f"count by (<in><dcgm_host>) ({_RESTING}) == 1").strip()
+"""How many nodes of the job have one GPU that rests alone."""
+ALONE = f"""
+group by (<job>, <node>) (<present>)
+* on (<host>) group_left (<gpu_label>)
+label_replace(
+  label_replace(
+    {_RESTING}
+    unless on (<in><dcgm_host>)
+    count by (<in><dcgm_host>) ({_RESTING}) > 1,
+    "<gpu_label>", "GPU$1", "<dcgm_gpu>", "(.+)"
+  ),
+  "<node_label>", "$1", "<dcgm_host>", "(.+)"
+)""".strip()
+"""GPUs that rest alone on one of the job's nodes, numbered as the driver does: a dead process has no number any more."""
 
 _COMMUNICATES = "and on (<job>) job:nccl_dump_age:seconds <= 2.5 * <dump>"
 
 # In the mean: a node whose processes died is not the job, nor is one that another job has taken.
-_ON_GPUS = on_nodes("avg", "1048576 * max by (<in><dcgm_host>) (<memory_used>)").strip()
+_ON_GPUS = _on_nodes("avg", "1048576 * max by (<in><dcgm_host>) (<memory_used>)").strip()
 
 
 def _on_hosts(available: str) -> str:
@@ -26,7 +64,7 @@ avg by (<job>) (
 
 MEMORY = Signal(
     name="job:memory_used:bytes",
-    question="How much memory does the job hold on the GPUs and on the host of a node while it communicates?",
+    question="How much memory does the job hold on a GPU and on a host while it communicates?",
     healthy="steady, with peaks of the host in checkpoints",
     expr="<branches>",
     branches=(
