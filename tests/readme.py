@@ -72,8 +72,8 @@ _OF_README = {
 }
 
 
-UNSEEN = 2
-"""So many worlds stand first that no rule was chosen on: wide jobs, and racks."""
+UNSEEN = 3
+"""So many worlds stand first that no rule was chosen on: wide jobs, racks, and slow dumps."""
 
 
 def judged() -> dict[str, Any]:
@@ -103,7 +103,8 @@ def unseen(number: int) -> str:
     """A world that no rule was chosen on."""
     seeds, world = list(judged()["worlds"].items())[number]
     rows = ([name, *_cells(pack)] for name, pack in world["packs"].items())
-    said = f"Seeds {seeds.replace('racks-', 'of racks ')}, " + _what(world)
+    kind, _, numbers = re.sub(r"-(?=\d+-)", " ", seeds).rpartition(" ")
+    said = f"Seeds {f'of {kind} ' if kind else ''}{numbers}, " + _what(world)
     return said + pages.table(["pack", *(each.title for each in FIGURES)], rows)
 
 
@@ -127,6 +128,7 @@ BLOCKS = {
     "score": score,
     "youngest": lambda: unseen(0),
     "racks": lambda: unseen(1),
+    "slow": lambda: unseen(2),
     "older": older,
     "headlines": lambda: pages.headlines(SITE),
     "alerts": lambda: pages.alerts(SITE),
