@@ -29,47 +29,53 @@ _ALL_NEED = "(5 * job:nccl_busbw_noise:ratio)"
 # because a node that goes dark for a moment does not change what the job is.
 _ACROSS = 'peer:nccl_slowness:ratio{transport!="nvlink"}'
 _ONE = f"""(
-    (
-      {beyond()}
-      or
-      {without_past(_ACROSS)}
-      and count_over_time({_ACROSS}[<3 dumps in a row>]) >= <3 results>
-    )
-    {NEW}
-    and on (<job>, transport) (
-      job:nccl_transport:info
-      unless on (<job>, nranks)
-      count_values by (<job>) ("nranks", max_over_time(job:nccl_gpus:count[1h]))
-    )
-  )"""
+  (
+    {beyond()}
+    or
+    {without_past(_ACROSS)}
+    and count_over_time({_ACROSS}[<3 dumps in a row>]) >= <3 results>
+  )
+  {NEW}
+  and on (<job>, transport) (
+    job:nccl_transport:info
+    unless on (<job>, nranks)
+    count_values by (<job>) ("nranks", max_over_time(job:nccl_gpus:count[1h]))
+  )
+)"""
 # How far a path strays, or most of its like do where it does not: that it was quiet for two hours is luck.
 _STRAYS = remembered("peer:nccl_slowness:spread")
 _MOST_STRAY = f"on (<job>, transport) group_left () quantile by (<job>, transport) (0.5, {_STRAYS})"
-_PATH_NOISE = f"(clamp_min({_STRAYS} - {_MOST_STRAY}, 0) + {_MOST_STRAY})"
-_ONE_NEED = f"clamp_min(6 * ({_PATH_NOISE} or 0 * peer:nccl_slowness:ratio), 0.12)"
+_ONE_NEED = f"""clamp_min(
+  6 * (
+    clamp_min({_STRAYS} - {_MOST_STRAY}, 0) + {_MOST_STRAY}
+    or
+    0 * peer:nccl_slowness:ratio
+  ),
+  0.12
+)"""
 # One GPU is later than anybody on any other node: whoever is as late as another is only held up, or late in turn.
 _LATEST = """(
-      (gpu:nccl_lateness_excess:ratio >= on (<job>) group_left () max by (<job>) (gpu:nccl_lateness_excess:ratio))
-      - on (<job>) group_left ()
-      clamp_min(
-        min by (<job>) (topk by (<job>) (2, max by (<job>, <node>) (gpu:nccl_lateness_excess:ratio)))
-        and on (<job>) count by (<job>) (group by (<job>, <node>) (gpu:nccl_lateness_excess:ratio)) > 1
-        or on (<job>)
-        0 * job:nccl_gpus:count,
-        0
-      )
-    )"""
+  (gpu:nccl_lateness_excess:ratio >= on (<job>) group_left () max by (<job>) (gpu:nccl_lateness_excess:ratio))
+  - on (<job>) group_left ()
+  clamp_min(
+    min by (<job>) (topk by (<job>) (2, max by (<job>, <node>) (gpu:nccl_lateness_excess:ratio)))
+    and on (<job>) count by (<job>) (group by (<job>, <node>) (gpu:nccl_lateness_excess:ratio)) > 1
+    or on (<job>)
+    0 * job:nccl_gpus:count,
+    0
+  )
+)"""
 # Without a past, the least effect alone.
 _LATE_NEED = "on (<job>) group_left () " + late_from(f"({SPREAD} or on (<job>) 0 * job:nccl_gpus:count)")
 # More than half of the GPUs of a node are about as late: the node is.
 _WHOLE_NODE = """(
-      count by (<job>, <node>) (
-        gpu:nccl_lateness_excess:ratio
-        > on (<job>) group_left ()
-        0.7 * max by (<job>) (gpu:nccl_lateness_excess:ratio)
-      )
-      > 0.5 * max by (<job>, <node>) (<present>)
-    )"""
+  count by (<job>, <node>) (
+    gpu:nccl_lateness_excess:ratio
+    > on (<job>) group_left ()
+    0.7 * max by (<job>) (gpu:nccl_lateness_excess:ratio)
+  )
+  > 0.5 * max by (<job>, <node>) (<present>)
+)"""
 
 # Two dumps on the mean, or a little less for long, and not gone already.
 _CONVINCING = """(
@@ -131,7 +137,7 @@ def _named(transports: str) -> str:
     return f"""
 label_replace(
   label_replace(
-    {transports},
+    {indented(transports, 4)},
     "suspect", "network", "transport", "network|mixed"
   ),
   "suspect", "nvlink", "transport", "nvlink"
@@ -143,24 +149,25 @@ def _late(need: str = "") -> str:
     return f"""
 label_replace(
   max by (<job>, <node>) (
-    {_LATEST}{need}
+    {indented(_LATEST + need, 4)}
   )
   or
-  {_LATEST}{need}
-  unless on (<job>, <node>) {_WHOLE_NODE},
+  {indented(_LATEST + need)}
+  unless on (<job>, <node>) {indented(_WHOLE_NODE)},
   "suspect", "straggler", "", ""
 )"""
 
 
-# Those against whom lost throughput is evidence as well.
-_WEIGHED = _named(f"{_ALL} / {_ALL_NEED}") + "\nor" + _late(f" / {_LATE_NEED}")
+# Those against whom lost throughput is evidence as well, and the others.
+_WEIGHED = _named(f"{_ALL} / {_ALL_NEED}") + "\nor" + _late(f"\n/ {_LATE_NEED}")
+_NOT_WEIGHED = _named(f"{_ONE}\n/ {_ONE_NEED}")
 
 SIGNALS = (
     Signal(
         name="job:nccl_suspect:depth",
         question="What slows each job's communication, and by how much?",
         healthy="around zero: somebody is always the slowest",
-        expr=_named(f"{_ALL}\n    or\n    {_ONE}")
+        expr=_named(f"{_ALL}\nor\n{_ONE}")
         + "\nor"
         + _late()
         + f'\nor\nlabel_replace({_SOME}, "suspect", "unknown", "", "")',
@@ -191,7 +198,7 @@ SIGNALS = (
     job:nccl_gpus:count ^ 0
   )
   or
-  {indented(_named(f"{_ONE} / {_ONE_NEED}"))}
+  {indented(_NOT_WEIGHED)}
   or
   job:nccl_suspect:depth{{suspect="unknown"}} / {_LATE_NEED}
   and on (<job>) job:training_throughput_loss:ratio > 0.05
