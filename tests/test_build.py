@@ -32,7 +32,8 @@ SITES: dict[str, dict[str, Any]] = {
     },
     "bare": {
         "companions": {
-            name: {"enabled": False} for name in ("textfile", "exporter_metrics", "counters", "dcgm", "infiniband")
+            name: {"enabled": False}
+            for name in ("textfile", "exporter_metrics", "host_memory", "counters", "dcgm", "infiniband")
         }
     },
     "throughput": {

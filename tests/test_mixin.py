@@ -20,7 +20,11 @@ from dashgen.model import Bundle, Sensitivity
 from dashgen.targets import TARGETS
 from dashgen.targets.rulefile import group_data
 
-BARE = {"companions": {name: {"enabled": False} for name in ("textfile", "exporter_metrics", "counters", "dcgm")}}
+BARE = {
+    "companions": {
+        name: {"enabled": False} for name in ("textfile", "exporter_metrics", "host_memory", "counters", "dcgm")
+    }
+}
 THROUGHPUT = {"companions": {"throughput": {"preset": "megatron-nv", "job_label": "slurm_job"}}}
 
 # name: what the mixin is built with, what _config overrides, and the same settings in dashgen.yaml.

@@ -14,8 +14,9 @@ from dashgen.catalogue.metrics import upstream
 
 Source = Literal["nccl", "nccl-otlp", "rccl", "soperator"]
 
-# Without files of node_exporter nothing tells how old a file is, and its handler's errors are of other series.
-_NO_FILES = {"textfile": {"enabled": False}, "exporter_metrics": {"enabled": False}}
+# Where node_exporter does not read the files, nothing tells how old one is, errors of its handler are of other series,
+# and its name for a host is not that of Inspector's series.
+_NO_FILES = {name: {"enabled": False} for name in ("textfile", "exporter_metrics", "host_memory")}
 
 PRESETS: Mapping[str, Mapping[str, object]] = {
     "nccl": {},
