@@ -46,30 +46,30 @@ label_replace(
 )""".strip()
 """GPUs that rest alone on one of the job's nodes, numbered as the driver does: a dead process has no number any more."""
 
-_COMMUNICATES = "and on (<job>) job:nccl_dump_age:seconds <= 2.5 * <dump>"
-
 # In the mean: a node whose processes died is not the job, nor is one that another job has taken.
 _ON_GPUS = _on_nodes("avg", "1048576 * max by (<in><dcgm_host>) (<memory_used>)").strip()
-
-
-def _on_hosts(available: str) -> str:
-    """The memory in use on a host of the job, in the mean."""
-    return f"""
+_ON_HOSTS = """
 avg by (<job>) (
   group by (<job>, <node>, <instance>) (<present>)
   * on (<target>) group_left ()
-  max by (<target>) (<host_memory_total> - {available})
+  max by (<target>) (<host_memory_total> - <host_memory_available>)
 )""".strip()
+
+
+def _communicating(used: str) -> str:
+    return f"{used}\nand on (<job>) job:nccl_dump_age:seconds <= 2.5 * <dump>"
 
 
 MEMORY = Signal(
     name="job:memory_used:bytes",
-    question="How much memory does the job hold on a GPU and on a host while it communicates?",
+    question="How much memory is in use on a GPU and on a host of the job, at any time and while it communicates?",
     healthy="steady, with peaks of the host in checkpoints",
     expr="<branches>",
     branches=(
-        ("dcgm", labelled(f"{_ON_GPUS}\n{_COMMUNICATES}", "of", "gpu")),
-        ("host_memory", labelled(f"{_on_hosts('<host_memory_available>')}\n{_COMMUNICATES}", "of", "host")),
+        ("dcgm", labelled(_ON_GPUS, "of", "gpu")),
+        ("dcgm", labelled(_communicating(_ON_GPUS), "of", "communicating gpu")),
+        ("host_memory", labelled(_ON_HOSTS, "of", "host")),
+        ("host_memory", labelled(_communicating(_ON_HOSTS), "of", "communicating host")),
     ),
     join="or",
     unit=Unit.BYTES,
@@ -80,13 +80,14 @@ MEMORY = Signal(
 
 
 def _half_of_usual(of: str) -> str:
-    """Half of what the job held most of the time: a checkpoint may double it."""
-    return f'on (<job>) 0.5 * quantile_over_time(0.5, job:memory_used:bytes{{of="{of}"}}[1d])'
+    """Half of what was in use most of the time that the job communicated: a checkpoint may double it."""
+    return f'on (<job>) 0.5 * quantile_over_time(0.5, job:memory_used:bytes{{of="communicating {of}"}}[1d])'
 
 
-HELD = f"{_ON_GPUS}\n> {_half_of_usual('gpu')}"
-"""Jobs whose processes still hold the memory of a GPU."""
-FREED = f"""{_on_hosts("max_over_time(<host_memory_available>[<freed_within>])")}
-< {_half_of_usual("host")}
-and on (<job>) job:nccl_gpus:count offset <freed_within>"""
-"""Jobs whose hosts got their memory back since the job was there: another one may have taken it by now."""
+def freed(of: str) -> str:
+    """Jobs whose GPUs or hosts have got their memory back; another job may have taken it by now, or this one again."""
+    return f'min_over_time(job:memory_used:bytes{{of="{of}"}}[<freed_within>])\n< {_half_of_usual(of)}'
+
+
+HELD = f'job:memory_used:bytes{{of="gpu"}} > {_half_of_usual("gpu")}'
+"""Jobs whose processes still hold the memory of their GPUs."""

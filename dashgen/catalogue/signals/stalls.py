@@ -11,7 +11,7 @@ from dashgen.catalogue.names import VERDICT
 from dashgen.catalogue.runbooks import HANGS
 from dashgen.catalogue.signals.degradation import SINCE
 from dashgen.catalogue.signals.freshness import FIRST, IN_THIS_DUMP
-from dashgen.catalogue.signals.hosts import ALONE, FREED, HELD, LONELY, MEMORY, TENSOR_ACTIVE, UTILISATION
+from dashgen.catalogue.signals.hosts import ALONE, HELD, LONELY, MEMORY, TENSOR_ACTIVE, UTILISATION, freed
 from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit, indented, labelled
 
 HABIT = "job:nccl_dump_age:seconds < 1.3 * max_over_time(job:nccl_pause:seconds[1d])"
@@ -65,7 +65,8 @@ QUIET = Signal(
     expr="<branches>",
     branches=(
         ("slurm", _evidence("gone", f"{_QUIET}\nunless on (<job>) {_RUNNING}\nand on (<job>) {_KNOWN}\n< 6600")),
-        ("host_memory", _evidence("gone", f"{_QUIET} < 6600\nand on (<job>)\n{FREED}")),
+        ("dcgm", _evidence("gone", f"{_QUIET} < 6600\nand on (<job>)\n{freed('gpu')}")),
+        ("host_memory", _evidence("gone", f"{_QUIET} < 6600\nand on (<job>)\n{freed('host')}")),
         ("dcgm", _evidence("working", f"{_QUIET}\nand on (<job>) {TENSOR_ACTIVE} > 0.05")),
         ("dcgm", _evidence("spinning", _SPINNING)),
         ("slurm", _evidence("idle", f"{_QUIET} and on (<job>) {_RUNNING}")),

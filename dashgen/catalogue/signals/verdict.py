@@ -16,7 +16,7 @@ from dashgen.catalogue.signals.freshness import IN_THIS_DUMP, NEW
 from dashgen.catalogue.signals.lateness import SPREAD, late_from, slower
 from dashgen.catalogue.signals.stalls import HABIT, WATCHED
 from dashgen.catalogue.signals.transport import beyond
-from dashgen.model import Signal, Unit, indented
+from dashgen.model import Signal, Unit, indented, labelled
 
 SUSPECT = ("<job>", "suspect", "transport", "<node>", "<gpu>")
 
@@ -53,13 +53,15 @@ _ONE_NEED = f"""clamp_min(
   ),
   0.12
 )"""
+# How late is the second of the nodes, which is the first as well where two come equally late.
+_SECOND = """min by (<job>) (topk by (<job>) (2, max by (<job>, <node>) (gpu:nccl_lateness_excess:ratio)))
+and on (<job>) count by (<job>) (group by (<job>, <node>) (gpu:nccl_lateness_excess:ratio)) > 1"""
 # One GPU is later than anybody on any other node: whoever is as late as another is only held up, or late in turn.
-_LATEST = """(
+_LATEST = f"""(
   (gpu:nccl_lateness_excess:ratio >= on (<job>) group_left () max by (<job>) (gpu:nccl_lateness_excess:ratio))
   - on (<job>) group_left ()
   clamp_min(
-    min by (<job>) (topk by (<job>) (2, max by (<job>, <node>) (gpu:nccl_lateness_excess:ratio)))
-    and on (<job>) count by (<job>) (group by (<job>, <node>) (gpu:nccl_lateness_excess:ratio)) > 1
+    {indented(_SECOND, 4)}
     or on (<job>)
     0 * job:nccl_gpus:count,
     0
@@ -85,8 +87,16 @@ _CONVINCING = """(
 )
 and job:nccl_suspect:score > 0.5"""
 
-# Some GPUs have become slower than their like. The second one counts: a communicator has two members at least.
-_SOME = f"min by (<job>) (topk by (<job>) (2, {slower()}))"
+# Some GPUs have become slower than their like, or two nodes come equally late, of which one holds up the other. The
+# second one counts: a communicator has two members at least.
+_SOME = f"""max by (<job>) (
+  label_replace(min by (<job>) (topk by (<job>) (2, {slower()})), "are", "slower", "", "")
+  or
+  label_replace(
+    {indented(_SECOND, 4)},
+    "are", "late", "", ""
+  )
+)"""
 
 
 def _slows(who: str) -> str:
@@ -167,10 +177,7 @@ SIGNALS = (
         name="job:nccl_suspect:depth",
         question="What slows each job's communication, and by how much?",
         healthy="around zero: somebody is always the slowest",
-        expr=_named(f"{_ALL}\nor\n{_ONE}")
-        + "\nor"
-        + _late()
-        + f'\nor\nlabel_replace({_SOME}, "suspect", "unknown", "", "")',
+        expr=_named(f"{_ALL}\nor\n{_ONE}") + "\nor" + _late() + "\nor" + labelled(_SOME, "suspect", "unknown"),
         unit=Unit.RATIO,
         labels=SUSPECT,
         sources="More than half of the GPUs, at 0.7 of the latest: mates of one late GPU are held up across nodes only, so by half. A rail without a past: a fifth in six dumps, as for lateness; "
