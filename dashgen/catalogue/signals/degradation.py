@@ -108,7 +108,7 @@ Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
                 "suspect straggler: follow NcclGpuLate or NcclNodeLate; drain the node that is late.",
                 "suspect unknown: some GPUs are slower than their like and nobody is late, so one communicator of several, as "
                 "of one pipeline stage, has a slow path or somebody late; or two nodes come equally late, and one of them holds up the other. "
-                "Outlier board, slowness and lateness above the usual: what do these GPUs share? Look at the network adapters and the clocks of these nodes.",
+                "Outlier board, slowness above the usual: what do these GPUs share? Look at the network adapters and the clocks of these nodes.",
             ),
         ),
     ),
