@@ -63,7 +63,7 @@ def forecast(fleet: Fleet, site: Site, known: Measured | None = None) -> Bill:
     made = {rule.record: _recorded(rule, fleet, known) for group in recording for rule in group.recorded}
     written = sum(made[rule.record] / seconds(group.interval) for group in recording for rule in group.recorded)
     samples = raw / fleet.scrape + written
-    taken = _seconds(site, fleet, known)
+    taken = _seconds([*recording, *build.alerts(site, site.sensitivity)], site, fleet, known)
     # A fleet with more series a GPU than those that were measured: each costs what one of theirs does.
     more = raw - fleet.gpus * (known.nccl + known.companions)
     return Bill(
@@ -88,22 +88,19 @@ def _recorded(rule: RecordingRule, fleet: Fleet, known: Measured) -> float:
     return gpu * fleet.gpus + job * fleet.jobs
 
 
-def _seconds(site: Site, fleet: Fleet, known: Measured) -> float:
+def _seconds(groups: Iterable[RuleGroup], site: Site, fleet: Fleet, known: Measured) -> float:
     """Seconds a dump; a rule that reads raw series of Inspector takes as long as there are many."""
     as_measured = site.model_copy(update={"dump_interval": Site().dump_interval})
-    often = {group.name: _evaluations(group, as_measured) for group in _groups(as_measured)}
+    measured_groups = (*build.recording(as_measured), *build.alerts(as_measured, site.sensitivity))
+    often = {group.name: _evaluations(group, as_measured) for group in measured_groups}
     total = 0.0
-    for group in _groups(site):
+    for group in groups:
         more = _evaluations(group, site) / often[group.name]
         for rule in group.rules:
             raw = fleet.nccl / known.nccl if promql.names(rule.expr) & _NCCL else 1.0
             share = known.shares.get(rule.record if isinstance(rule, RecordingRule) else rule.alert, 0.0)
             total += more * raw * share
     return total * _grown(known.rules, fleet.gpus)
-
-
-def _groups(site: Site) -> Iterable[RuleGroup]:
-    return (*build.recording(site), *build.alerts(site, site.sensitivity))
 
 
 def _evaluations(group: RuleGroup, site: Site) -> float:

@@ -20,17 +20,15 @@ def _on_nodes(operation: str, by_host: str) -> str:
       "<node_label>", "$1", "<dcgm_host>", "(.+)"
     )
   )
-)"""
+)""".strip()
 
 
-UTILISATION = _on_nodes("avg", "max by (<in><dcgm_host>) (min_over_time(<gpu_util>[<until_known>]))").strip()
+UTILISATION = _on_nodes("avg", "max by (<in><dcgm_host>) (min_over_time(<gpu_util>[<until_known>]))")
 """The least of some time: at the end of a pause kernels run before anything is known of it. Of all nodes: another job may have some of them."""
-TENSOR_ACTIVE = _on_nodes(
-    "avg", "avg by (<in><dcgm_host>) (max by (<in><dcgm_host>, <dcgm_uuid>) (<tensor_active>))"
-).strip()
+TENSOR_ACTIVE = _on_nodes("avg", "avg by (<in><dcgm_host>) (max by (<in><dcgm_host>, <dcgm_uuid>) (<tensor_active>))")
 
 _RESTING = "max by (<in><dcgm_host>, <dcgm_gpu>) (<gpu_util> < 10)"
-LONELY = _on_nodes("count", f"count by (<in><dcgm_host>) ({_RESTING}) == 1").strip()
+LONELY = _on_nodes("count", f"count by (<in><dcgm_host>) ({_RESTING}) == 1")
 """How many nodes of the job have one GPU that rests alone."""
 ALONE = f"""
 group by (<job>, <node>) (<present>)
@@ -47,7 +45,7 @@ label_replace(
 """GPUs that rest alone on one of the job's nodes, numbered as the driver does: a dead process has no number any more."""
 
 # In the mean: a node whose processes died is not the job, nor is one that another job has taken.
-_ON_GPUS = _on_nodes("avg", "1048576 * max by (<in><dcgm_host>) (<memory_used>)").strip()
+_ON_GPUS = _on_nodes("avg", "1048576 * max by (<in><dcgm_host>) (<memory_used>)")
 _ON_HOSTS = """
 avg by (<job>) (
   group by (<job>, <node>, <instance>) (<present>)

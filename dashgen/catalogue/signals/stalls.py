@@ -19,6 +19,7 @@ HABIT = "job:nccl_dump_age:seconds < 1.3 * max_over_time(job:nccl_pause:seconds[
 WATCHED = "count_over_time(job:nccl_gpus:count[<long_pause_range>]) * <every> >= 0.75 * <long_pause>"
 """Jobs that were in sight for most of the time that makes a stall: while Prometheus was away, nobody was silent."""
 _QUIET = "job:nccl_dump_age:seconds > 2.5 * <dump>"
+_NOT_FORGOTTEN = f"{_QUIET} < 6600"
 _KNOWN = 'label_replace(<job_info>, "<job_label>", "$1", "<slurm_id>", "(.+)")'
 _RUNNING = 'label_replace(<job_info>{<slurm_state>=~"<slurm_running>"}, "<job_label>", "$1", "<slurm_id>", "(.+)")'
 
@@ -65,8 +66,8 @@ QUIET = Signal(
     expr="<branches>",
     branches=(
         ("slurm", _evidence("gone", f"{_QUIET}\nunless on (<job>) {_RUNNING}\nand on (<job>) {_KNOWN}\n< 6600")),
-        ("dcgm", _evidence("gone", f"{_QUIET} < 6600\nand on (<job>)\n{freed('gpu')}")),
-        ("host_memory", _evidence("gone", f"{_QUIET} < 6600\nand on (<job>)\n{freed('host')}")),
+        ("dcgm", _evidence("gone", f"{_NOT_FORGOTTEN}\nand on (<job>)\n{freed('gpu')}")),
+        ("host_memory", _evidence("gone", f"{_NOT_FORGOTTEN}\nand on (<job>)\n{freed('host')}")),
         ("dcgm", _evidence("working", f"{_QUIET}\nand on (<job>) {TENSOR_ACTIVE} > 0.05")),
         ("dcgm", _evidence("spinning", _SPINNING)),
         ("slurm", _evidence("idle", f"{_QUIET} and on (<job>) {_RUNNING}")),
@@ -75,16 +76,16 @@ QUIET = Signal(
             _evidence("idle", f'{_QUIET} and on (<job>) job:training_throughput:current{{evidence="reported"}}'),
         ),
         ("dcgm", _evidence("idle", f"{_QUIET}\nand on (<job>)\n{HELD}")),
-        ("counters", _evidence("gone", f"{_QUIET} < 6600\nand on (<job>) {_LEFT_BEHIND}")),
+        ("counters", _evidence("gone", f"{_NOT_FORGOTTEN}\nand on (<job>) {_LEFT_BEHIND}")),
         (
             "throughput",
             _evidence(
                 "gone",
-                f'{_QUIET} < 6600\nand on (<job>) last_over_time(job:training_throughput:current{{evidence="reported"}}[2h])',
+                f'{_NOT_FORGOTTEN}\nand on (<job>) last_over_time(job:training_throughput:current{{evidence="reported"}}[2h])',
             ),
         ),
-        ("dcgm", _evidence("gone", f"{_QUIET} < 6600\nand on (<job>) {UTILISATION}")),
-        ("", _evidence("none", f"{_QUIET} < 6600")),
+        ("dcgm", _evidence("gone", f"{_NOT_FORGOTTEN}\nand on (<job>) {UTILISATION}")),
+        ("", _evidence("none", f"{_NOT_FORGOTTEN}")),
     ),
     unit=Unit.SECONDS,
     labels=("<job>", "evidence", "<node>", "<gpu>"),
