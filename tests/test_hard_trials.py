@@ -120,6 +120,15 @@ def test_where_one_source_alone_tells_who_lives_a_hang_pages_and_a_job_that_was_
     assert {tier: "critical" in severities for tier, severities in found.items()} == dict.fromkeys(found, pages)
 
 
+@pytest.mark.parametrize("start", ["26m30s", "27m30s", "29m40s"])
+def test_a_killed_job_whose_files_another_one_overwrites_is_not_silent(start: str) -> None:
+    [job] = yaml.safe_load(scenario_path("network-25").read_text())["jobs"]
+    jobs = [job | {"to": "25m", "ends": "killed"}, job | {"id": "2", "start": start}]
+    companions = {"dcgm_memory": False, "dcgm_tensor": False, "throughput": None}
+    found = heard(Site(), {"lasts": "40m", "companions": companions, "jobs": jobs, "events": []})
+    assert not any("critical" in severities for severities in found.values())
+
+
 @pytest.mark.parametrize(
     ("then", "pages"),
     [

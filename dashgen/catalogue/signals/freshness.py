@@ -73,11 +73,23 @@ SIGNALS = (
         name="job:nccl_gpus:count",
         question="How many GPUs report for the job?",
         healthy="the number of GPUs of the job",
-        # Those that are seen in collectives now, else all that the last look at presence found.
+        # Those that are seen in collectives now, else all that the last look at presence found while anything of the job is
+        # there: once another job has overwritten its files, nobody is silent any more.
         expr=f"""
 {IN_THIS_DUMP}
 or on (<job>)
-sum by (<job>) (<present>)""",
+(
+  sum by (<job>) (<present>)
+  and on (<job>) (
+    <branches>
+  )
+)""",
+        branches=(
+            ("", "peer:nccl_busbw:best"),
+            ("", "<p2p_exec>{<clean>, <selector>}"),
+            ("counters", "<collectives>{<selector>}"),
+        ),
+        join="or",
         unit=Unit.COUNT,
         labels=("<job>",),
         sources=SEEN_SOURCES,
