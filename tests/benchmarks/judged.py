@@ -22,6 +22,7 @@ from worlds import seed_list, written
 
 JUDGED = Path(__file__).with_name("judged.json")
 SPANS = (
+    *("1041-1079/2", "racks:361-399/2", "slow-dumps:493-531/2"),
     *("961-1039/2", "racks:321-359/2", "slow-dumps:453-491/2"),
     *("881-959/2", "racks:281-319/2", "slow-dumps:413-451/2"),
     *("841-879/2", "racks:241-279/2", "slow-dumps:333-411/2", "801-839/2", "racks:201-239/2"),
