@@ -14,7 +14,7 @@ import argparse
 import math
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -74,7 +74,6 @@ def rarer(made: Made, each: int) -> Made:
     Each file has a moment of its own, so what is kept is chosen by the clock and not by counting.
     """
     site = config.site(made.story.site, "recording")
-    dump = site.dump_interval
     files: dict[tuple[str | None, ...], list[Series]] = defaultdict(list)
     others = []
     for one in made.series:
@@ -85,9 +84,8 @@ def rarer(made: Made, each: int) -> Made:
         else:
             others.append(one)
     begin = made.story.start.timestamp()
-    held = [found for listed in files.values() for found in _held(listed, begin, dump, each)]
-    story = made.story.model_copy(update={"site": {**made.story.site, "dump_interval": f"{dump * each:g}s"}})
-    return Made(story, others + held)
+    held = [found for listed in files.values() for found in _held(listed, begin, site.dump_interval, each)]
+    return Made(made.story.model_copy(update={"site": _dumping(made.story, each)}), others + held)
 
 
 def _held(file: list[Series], begin: float, dump: float, each: int) -> Iterator[Series]:
@@ -120,7 +118,6 @@ def slower(made: Made, factor: int) -> Made:
     """The recording of a site where everything takes so many times as long: steps, dumps, scrapes and faults."""
     start = made.story.start
     begin = start.timestamp()
-    dump = config.site(made.story.site, "recording").dump_interval
 
     def later(times: NDArray[np.float64]) -> NDArray[np.float64]:
         return begin + factor * (times - begin)
@@ -136,7 +133,7 @@ def slower(made: Made, factor: int) -> Made:
     update = {
         "end": start + factor * (made.story.end - start),
         "scrape_interval": factor * made.story.scrape_interval,
-        "site": {**made.story.site, "dump_interval": f"{dump * factor:g}s"},
+        "site": _dumping(made.story, factor),
         "faults": faults,
     }
     return Made(made.story.model_copy(update=update), series)
@@ -171,10 +168,11 @@ def _pieces(story: Recording, times: int) -> Iterator[_Piece]:
     edges = [float(round(cut / whole) * whole) for cut in cuts]
     at = 0.0
     for place, (first, last) in enumerate(zip([0.0, *edges], [*edges, end], strict=True)):
-        for _ in range(times if place % 2 and last > first else 1):
-            if last > first:
-                yield _Piece(first, last, at - first)
-                at += last - first
+        if last <= first:
+            continue
+        for _ in range(times if place % 2 else 1):
+            yield _Piece(first, last, at - first)
+            at += last - first
 
 
 def _laid(one: Series, pieces: Iterable[_Piece], begin: float) -> Series:
@@ -196,15 +194,20 @@ def _laid(one: Series, pieces: Iterable[_Piece], begin: float) -> Series:
     return replace(one, times=np.concatenate([np.empty(0), *times]), values=np.concatenate([np.empty(0), *values]))
 
 
-def _moved(fault: Fault, pieces: Iterable[_Piece], begin: float) -> Fault:
+def _moved(fault: Fault, pieces: Sequence[_Piece], begin: float) -> Fault:
     """The fault from its beginning in the first piece that holds it to its end in the last."""
-    listed = list(pieces)
     start, end = (moment.timestamp() - begin for moment in (fault.start, fault.end))
-    first = next(piece.moved for piece in listed if piece.begin <= start < piece.end)
-    last = [piece.moved for piece in listed if piece.begin < end][-1]
+    first = next(piece.moved for piece in pieces if piece.begin <= start < piece.end)
+    last = [piece.moved for piece in pieces if piece.begin < end][-1]
     return fault.model_copy(
         update={"start": fault.start + timedelta(seconds=first), "end": fault.end + timedelta(seconds=last)}
     )
+
+
+def _dumping(story: Recording, factor: int) -> dict[str, object]:
+    """The keys of a site whose jobs dump so many times more rarely."""
+    dump = config.site(story.site, "recording").dump_interval
+    return {**story.site, "dump_interval": f"{dump * factor:g}s"}
 
 
 def _kept(one: Series, which: NDArray[np.bool_]) -> Series:
