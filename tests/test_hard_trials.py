@@ -12,6 +12,7 @@ from processes import rule_engine, tool
 from dashgen.config import site as config
 from dashgen.config.site import Site
 from dashgen.engine import scheduled as engine
+from dashgen.engine.ruletest import Firing
 from dashgen.model import Sensitivity
 from dashgen.simulator.scenario import Scenario, scenario_path
 from dashgen.simulator.simulate import simulate
@@ -52,17 +53,21 @@ def weak(reason: str) -> pytest.MarkDecorator:
     return pytest.mark.xfail(strict=True, reason=reason)
 
 
-def heard(site: Site, told: Mapping[str, object]) -> dict[str, set[str]]:
-    """The severities that each tier's pack fired with in a variant of a scenario with a slow network."""
+def fired(site: Site, told: Mapping[str, object]) -> list[Firing]:
+    """The alerts of every tier's pack in a variant of a scenario with a slow network."""
     usual = yaml.safe_load(scenario_path("network-25").read_text())
     story, samples = simulate(Scenario.model_validate(usual | {"name": "variant", "expect": {}} | told))
     start, end = story.start.timestamp(), story.end.timestamp()
     moments = engine.Moments(start, end, story.scrape_interval, site.dump_interval, True)
+    return [each for each in engine.replay(rule_engine(), rule_files(site), samples, moments).alerts if each.firing]
+
+
+def heard(site: Site, told: Mapping[str, object]) -> dict[str, set[str]]:
+    """The severities that each tier's pack fired with."""
     found: dict[str, set[str]] = {tier.value: set() for tier in Sensitivity}
-    for each in engine.replay(rule_engine(), rule_files(site), samples, moments).alerts:
-        if each.firing:
-            labels = dict(each.labels)
-            found[labels["sensitivity"]].add(labels["severity"])
+    for each in fired(site, told):
+        labels = dict(each.labels)
+        found[labels["sensitivity"]].add(labels["severity"])
     return found
 
 
@@ -140,6 +145,22 @@ def test_while_prometheus_was_away_nobody_was_silent(then: Mapping[str, object],
     away = {"kind": "prometheus-gone", "start": "25m", "end": "33m"}
     found = heard(Site(), {"lasts": "39m", "events": [away, then]})
     assert {tier: "critical" in severities for tier, severities in found.items()} == dict.fromkeys(found, pages)
+
+
+@pytest.mark.parametrize(
+    ("silences", "pages"),
+    [
+        pytest.param(
+            [{"kind": "hang", "start": f"{start}m", "end": f"{start + 14}m"} for start in (20, 50)], 2, id="hangs"
+        ),
+        pytest.param(
+            [{"kind": "checkpoint", "start": "20m", "lasts": "7m", "every": "30m", "spins": True}], 1, id="pauses"
+        ),
+    ],
+)
+def test_a_pause_excuses_the_next_one_and_a_hang_excuses_nothing(silences: list[object], pages: int) -> None:
+    stalls = [each for each in fired(Site(), {"lasts": "70m", "events": silences}) if each.alert == "NcclJobStalled"]
+    assert [len(each.firing) for each in stalls] == [pages] * len(Sensitivity)
 
 
 LATE = pytest.mark.parametrize("fault", [{"kind": "slow-node"}, {"kind": "late-gpu", "gpu": 1}], ids=["node", "gpu"])

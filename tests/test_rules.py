@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -253,6 +253,7 @@ def test_whatever_happens_to_jobs_without_an_id_nobody_is_called(name: str) -> N
 # What a GPU is used to.
 
 EXCESS = "gpu:nccl_lateness_excess:ratio"
+DROP = "job:nccl_busbw_drop:ratio"
 
 
 @pytest.mark.parametrize("habit", [0.15, -0.3, 0.02])
@@ -316,3 +317,31 @@ def test_a_file_that_is_not_rewritten_says_a_thing_once() -> None:
     assert max(excess_of(late_once).values()) == pytest.approx(0.3)
     assert max(excess_of(late_once, rewritten=3).values()) == pytest.approx(0.15), "half, as of two dumps"
     assert excess_of([0.0] * 6 + [0.3] * 12, rewritten=3)[17] == pytest.approx(0.3)
+
+
+# What a transport has lost.
+
+
+def lost(now: Mapping[str, float]) -> float:
+    """The drop of a network by what each size of message reaches, all of which are used to 100 and stray by 2 %."""
+    times = START + 30.0 * np.arange(10)
+    job = {"slurm_job_id": "7", "n_nodes": "8", "nranks": "8"}
+    samples = [
+        Series("job:nccl_transport:info", tuple(sorted((job | {"transport": "network"}).items())), times, np.ones(10)),
+        Series("job:nccl_progress:timestamp", (("slurm_job_id", "7"),), times, times),
+    ]
+    for size, speed in now.items():
+        kind = job | {"comm_name": "dp", "collective": "AllReduce", "message_size": size, "algo_proto": "RING_SIMPLE"}
+        of = tuple(sorted(kind.items()))
+        for name, value in {"best": speed, "usual": 100.0, "spread": 0.02}.items():
+            samples.append(Series(f"peer:nccl_busbw:{name}", of, times, np.full(10, value)))
+    (rule,) = (each for group in build.recording(config.Site()) for each in group.recorded if each.record == DROP)
+    files = {"rules": rule_file([RuleGroup(name="alone", interval="30s", rules=(rule,))])}
+    moments = engine.Moments(START, times[-1], 30, 30, False)
+    (told,) = engine.replay(rule_engine(), files, samples, moments, DROP, START).series
+    return float(told.values[-1])
+
+
+def test_half_of_the_kinds_of_collectives_tell_what_a_transport_has_lost_and_no_single_one() -> None:
+    assert lost({"1-2MB": 40.0, "25-26MB": 99.0, "52-53MB": 100.0, "8-9MB": 97.0}) == pytest.approx(0.02)
+    assert lost({"1-2MB": 99.0, "25-26MB": 85.0, "52-53MB": 88.0, "8-9MB": 86.0}) == pytest.approx(0.13)

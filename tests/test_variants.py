@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.variants import Made, longer, rarer, scraped, slower, without
+from benchmarks.variants import Made, longer, rarer, repeated, scraped, slower, without
 from processes import rule_engine
 from test_simulate import scenario
 from test_traces import TRACES
@@ -71,6 +71,23 @@ def test_a_longer_job_is_healthy_longer_and_then_sick_longer_and_its_counters_ri
     assert shift == pytest.approx(2 * (30 * 60 - 60 - 600), abs=60)
     assert (later.end - later.start).total_seconds() == pytest.approx(600 + 2 * (600 - 120 - 60), abs=60)
     assert (other.story.end - later.end) == made.story.end - fault.end
+    check_that_it_goes_on(made, other)
+
+
+def test_what_is_repeated_happens_to_a_job_that_goes_on(made: Made) -> None:
+    other = repeated(made, 3)
+    [fault], faults = made.story.faults, other.story.faults
+    again = other.story.end - made.story.end
+    lasts = (faults[1].start - faults[0].start).total_seconds()
+    assert again.total_seconds() == pytest.approx(2 * lasts - 60, abs=30)
+    for turn, each in enumerate(faults):
+        assert (each.start - fault.start).total_seconds() == turn * lasts
+        assert each.end - each.start == fault.end - fault.start
+    check_that_it_goes_on(made, other)
+
+
+def check_that_it_goes_on(made: Made, other: Made) -> None:
+    """Scrapes, counters and the ages of files do not jump at a seam."""
     step = made.story.scrape_interval
     for one in other.series:
         assert np.all(np.diff(one.times) >= step - 1e-6)

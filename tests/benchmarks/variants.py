@@ -2,7 +2,7 @@
 """Recordings as another site would have made them of the same jobs, to judge rules on what they were not chosen on.
 
 Run: python tests/benchmarks/variants.py RECORDINGS -o DIR [--rarer N] [--scraped N] [--slower N] [--longer N]
-     [--without PREFIX ...]
+     [--repeated N] [--without PREFIX ...]
 
 What is asked for is done in this order, to every recording below a folder. Nothing is invented: samples are left out,
 moved or repeated, and the truth with them.
@@ -14,7 +14,7 @@ import argparse
 import math
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -148,24 +148,58 @@ def longer(made: Made, times: int) -> Made:
     if len(story.faults) > 1:
         return made
     pieces = list(_pieces(story, times))
+    return _made_of(made, pieces, tuple(_moved(fault, pieces, begin) for fault in story.faults))
+
+
+def repeated(made: Made, times: int) -> Made:
+    """The recording of a job to which everything happens so many times, as when it is always started again.
+
+    Only of a recording with one job, which has begun before anything happens. Counters go on rising.
+    """
+    story, begin = made.story, made.story.start.timestamp()
+    jobs = {dict(one.labels).get(config.site(story.site, "recording").labels.job) for one in made.series} - {None}
+    seam = _whole(story, (story.end - story.start).total_seconds() - AROUND / 2)
+    faults = [(fault.start.timestamp() - begin, min(fault.end.timestamp() - begin, seam)) for fault in story.faults]
+    if len(jobs) > 1 or any(start < SETTLED for start, _ in faults):
+        return made
+    lasts = seam - SETTLED
+    pieces = [_Piece(0.0, SETTLED, 0.0), *(_Piece(SETTLED, seam, turn * lasts) for turn in range(times))]
+    moved = (
+        fault.model_copy(
+            update={
+                "start": story.start + timedelta(seconds=start + piece.moved),
+                "end": story.start + timedelta(seconds=end + piece.moved),
+            }
+        )
+        for piece in pieces[1:]
+        for fault, (start, end) in zip(story.faults, faults, strict=True)
+    )
+    return _made_of(made, pieces, tuple(moved))
+
+
+def _made_of(made: Made, pieces: Sequence[_Piece], faults: tuple[Fault, ...]) -> Made:
+    """The recording that these pieces of another make, one after the other."""
+    story, begin = made.story, made.story.start.timestamp()
     series = [found for one in made.series if (found := _laid(one, pieces, begin)).times.size]
-    update: dict[str, object] = {"end": story.start + timedelta(seconds=pieces[-1].end + pieces[-1].moved)}
-    if story.faults:
-        [fault] = story.faults
-        update["faults"] = (_moved(fault, pieces, begin),)
-    return Made(story.model_copy(update=update), series)
+    end = story.start + timedelta(seconds=pieces[-1].end + pieces[-1].moved)
+    return Made(story.model_copy(update={"end": end, "faults": faults}), series)
+
+
+def _whole(story: Recording, cut: float) -> float:
+    """A moment after whole dumps and scrapes, so that a file is as old after a seam as before."""
+    whole = math.lcm(int(config.site(story.site, "recording").dump_interval), story.scrape_interval)
+    return float(round(cut / whole) * whole)
 
 
 def _pieces(story: Recording, times: int) -> Iterator[_Piece]:
-    """What follows what; cut after whole dumps and scrapes, so that a file is as old after a seam as before."""
+    """What follows what."""
     begin, end = story.start.timestamp(), (story.end - story.start).total_seconds()
     cuts = [SETTLED, end - AROUND]
     if story.faults:
         [fault] = story.faults
         sick, well = fault.start.timestamp() - begin, fault.end.timestamp() - begin
         cuts = [SETTLED, sick - AROUND / 2, sick + AROUND, min(well, end) - AROUND / 2]
-    whole = math.lcm(int(config.site(story.site, "recording").dump_interval), story.scrape_interval)
-    edges = [float(round(cut / whole) * whole) for cut in cuts]
+    edges = [_whole(story, cut) for cut in cuts]
     at = 0.0
     for place, (first, last) in enumerate(zip([0.0, *edges], [*edges, end], strict=True)):
         if last <= first:
@@ -214,21 +248,30 @@ def _kept(one: Series, which: NDArray[np.bool_]) -> Series:
     return replace(one, times=one.times[which], values=one.values[which])
 
 
+CHANGES: Mapping[Callable[[Made, int], Made], str] = {
+    rarer: "dumps are so many times rarer",
+    scraped: "scrapes are so many times rarer",
+    slower: "everything takes so many times as long",
+    longer: "health and sickness last so many times as long",
+    repeated: "everything happens so many times",
+}
+
+
 def main() -> int:
     """Write the variants that were asked for."""
     parser = argparse.ArgumentParser(description="Write recordings as another site would have made them.")
     parser.add_argument("recordings", type=Path, help="the folder of the recordings")
     parser.add_argument("-o", "--output", type=Path, required=True, help="the folder of their variants")
     parser.add_argument("--without", nargs="+", default=(), metavar="PREFIX", help="metrics that the site lacks")
-    for name, what in {"rarer": "dumps", "scraped": "scrapes", "slower": "slower by", "longer": "longer by"}.items():
-        parser.add_argument(f"--{name}", type=int, default=1, metavar="N", help=f"{what} this factor (default: 1)")
+    for change, what in CHANGES.items():
+        parser.add_argument(f"--{change.__name__}", type=int, default=1, metavar="N", help=f"{what} (default: 1)")
     given = parser.parse_args()
 
     for file in sorted(given.recordings.glob("*/recording.yaml")):
         made = Made(read_story(file.parent), read_samples(file.parent))
         if given.without:
             made = without(made, tuple(given.without))
-        for change in (rarer, scraped, slower, longer):
+        for change in CHANGES:
             if (factor := getattr(given, change.__name__)) > 1:
                 made = change(made, factor)
         target = given.output / file.parent.name

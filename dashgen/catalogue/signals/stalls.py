@@ -103,15 +103,17 @@ SIGNALS = (
         name="job:nccl_pause:seconds",
         question="How long have the job's finished pauses been?",
         healthy="a row when a checkpoint or an evaluation has ended",
-        # Only finished ones, so that a hang never excuses itself.
+        # Only finished ones, so that a hang never excuses itself, and none that may have been a hang which somebody ended, so
+        # that it does not excuse the next.
         expr=f"""
-max_over_time(job:nccl_dump_age:seconds[<3 dumps>]) > 3 * <dump>
+(max_over_time(job:nccl_dump_age:seconds[<3 dumps>]) > 3 * <dump>) < 480
 and
 job:nccl_dump_age:seconds < max_over_time(job:nccl_dump_age:seconds[<3 dumps>])
 and on (<job>) {WATCHED}""",
         unit=Unit.SECONDS,
         labels=("<job>",),
-        sources="Three dumps of silence: shorter ones are a missed dump. Three dumps back: the last samples of the pause. "
+        sources="Three dumps of silence: shorter ones are a missed dump. Three dumps back: the last samples of the pause. 480 s: from then on "
+        "PyTorch's heartbeat monitor ends a hung job, which may start again under the same id. "
         "Three quarters of the time that makes a stall: evaluations are missed now and then.",
         group=groups.STALLS,
     ),
@@ -137,7 +139,7 @@ ALERTS = (
         summary="Job <this_job> has stopped communicating.",
         description="No GPU of job <this_job> has reported new communication"
         + SINCE
-        + ", longer than it ever paused. {{ with $labels.<gpu_label> }}{{ . }} of {{ end }}{{ with $labels.<node_label> }}{{ . }}, as "
+        + ", longer than it pauses. {{ with $labels.<gpu_label> }}{{ . }} of {{ end }}{{ with $labels.<node_label> }}{{ . }}, as "
         "nvidia-smi counts, rests while all others spin: its process is dead or has not come to the collective. {{ end }}"
         "PyTorch aborts a hung job after 8 to 10 "
         "minutes: collect evidence now. Look first whether the processes live, then compare the last opCount of all ranks.",
@@ -175,7 +177,7 @@ ALERTS = (
 job:nccl_quiet:seconds{{evidence=~"spinning|idle|none"}} >= <threshold> * <pause>
 unless on (<job>) {HABIT}
 unless on (<job>) job:nccl_verdict:depth{{state="stalled"}}""",
-        limit="silence for <threshold %> of the time that makes a stall, and for longer than the job ever paused; no stall yet",
+        limit="silence for <threshold %> of the time that makes a stall, and for longer than the job pauses; no stall yet",
         summary="Job <this_job> has been quiet for some time.",
         description="No GPU of job <this_job> has reported new communication for "
         "{{ $value | humanizeDuration }} (GPU evidence: {{ $labels.evidence }}). A checkpoint or an evaluation looks the same "
