@@ -134,6 +134,17 @@ def test_a_killed_job_whose_files_another_one_overwrites_is_not_silent(start: st
     assert not any("critical" in severities for severities in found.values())
 
 
+def test_what_a_job_has_left_behind_on_other_nodes_says_nothing_of_it() -> None:
+    """It was killed, and goes on under its id elsewhere; its old files tell the speed of a healthy network."""
+    [job] = yaml.safe_load(scenario_path("network-25").read_text())["jobs"]
+    jobs = [job | {"to": "20m", "ends": "killed"}, job | {"start": "23m", "first_node": 5}]
+    slow = {"kind": "network", "loss": 0.25, "start": "45m", "end": "60m"}
+    found = fired(Site(), {"lasts": "65m", "jobs": jobs, "events": [slow]})
+    told = {(each.alert, dict(each.labels).get("suspect"), dict(each.labels)["severity"]) for each in found}
+    assert told == {("NcclJobDegraded", "network", "critical"), ("NcclTransportDegraded", "network", "warning")}
+    assert len([each for each in found if each.alert == "NcclJobDegraded"]) == len(Sensitivity)
+
+
 @pytest.mark.parametrize(
     ("then", "pages"),
     [

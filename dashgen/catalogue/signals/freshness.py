@@ -17,6 +17,16 @@ SEEN = """and on (<job>) (
 """What is recorded of a job from raw series: only while the job is present, so that nothing outlives it."""
 SEEN_SOURCES = "Presence is looked at every four dumps."
 
+ABANDONED = """unless on (<job>, <node>) (
+  last_over_time(node:nccl_gpus:count[1d])
+  unless on (<job>, <node>)
+  last_over_time(node:nccl_gpus:count[<12 dumps>])
+)"""
+"""Not the nodes that a job has left: it was killed there, goes on elsewhere under its id, and its old files stay."""
+ABANDONED_SOURCES = (
+    "Twelve dumps are three looks at presence, one of which may miss a node; a day is longer than files should stay."
+)
+
 NEW = "and on (<job>) count_over_time(job:nccl_progress:timestamp[<3 dumps in a row>]) >= 2"
 """What is judged: two of the last three dumps brought news, so that the last dump before a pause does not count again and again."""
 
@@ -28,32 +38,38 @@ FIRST = '<gpu>=~"GPU0|0"'
 
 # A value that changed is news. With Inspector's counters on, files are rewritten although nothing happens, and values
 # disappear: both are no news.
-_NEWS = f"""group by (<job>) (changes(<exec>{{{FIRST}, <clean>, <selector>}}[<6 dumps>]) > 0)
+_NEWS = f"""(
+    group by (<job>, <node>) (changes(<exec>{{{FIRST}, <clean>, <selector>}}[<6 dumps>]) > 0)
     or
-    group by (<job>) (changes(<p2p_exec>{{{FIRST}, <clean>, <selector>}}[<6 dumps>]) > 0)"""
+    group by (<job>, <node>) (changes(<p2p_exec>{{{FIRST}, <clean>, <selector>}}[<6 dumps>]) > 0)
+  )"""
 
 PRESENCE = Signal(
     name="node:nccl_gpus:count",
     question="How many GPUs of each node report for the job?",
     healthy="the number of GPUs that the job has on the node",
     # The counters stay when an idle GPU's bandwidth lines disappear, so a hung job stays visible through them. Left out
-    # is a job that has a first GPU without news and was not seen before: files that an ended job left behind.
+    # is a node that has a first GPU without news, while other nodes of the job have some or where the job was not seen before: files
+    # that a job left behind when it ended.
     expr=f"""
 count by (<job>, <node>, <instance>) (
   <branches>
 )
-unless on (<job>) (
-  group by (<job>) (
+unless on (<job>, <node>) (
+  group by (<job>, <node>) (
     <exec>{{{FIRST}, <selector>}}
     or
     <p2p_exec>{{{FIRST}, <selector>}}
     or
     <collectives>{{{FIRST}, <selector>}}
   )
+  unless on (<job>, <node>)
+  {_NEWS}
   unless on (<job>) (
-    {_NEWS}
-    or
-    <seen>
+    (
+      <seen>
+    )
+    unless on (<job>) job:nccl_dump_age:seconds <= 4 * <dump>
   )
 )""",
     branches=(

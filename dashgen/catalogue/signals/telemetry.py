@@ -17,7 +17,7 @@ _PRESENT = "max_over_time(node:nccl_gpus:count[<12 dumps>])"
 
 # What tells, how telemetry is lost, and which share of it: of scrapes, of files that are being written (a killed job
 # leaves its own behind), of operations, and all. The job of a dark node goes on reporting from other nodes, so it has
-# not ended, and no other node has taken the place.
+# not ended, no other node has taken the place, and the job has not left old files behind there.
 _FAULTS = (
     (
         "textfile",
@@ -61,8 +61,9 @@ unless on (<target>) count by (<target>) ({_PRESENT}) > 1""",
     (
         "",
         "dark",
-        """group by (<job>, <node>) (last_over_time(node:nccl_gpus:count[1d]))
+        f"""group by (<job>, <node>) (last_over_time(node:nccl_gpus:count[1d]))
 unless group by (<job>, <node>) (gpu:nccl_lateness:ratio)
+unless on (<job>, <node>) <exec>{{{FIRST}, <selector>}}
 and on (<job>) job:nccl_transport:info
 and on (<job>) job:nccl_dump_age:seconds < 3 * <dump>
 and on (<job>) job:nccl_gpus:count < max_over_time(job:nccl_gpus:count[1d])""",

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from dashgen.catalogue import groups
 from dashgen.catalogue.baselines import learned, remembered
-from dashgen.catalogue.signals.freshness import NEW, SEEN, SEEN_SOURCES
-from dashgen.model import Signal, Unit
+from dashgen.catalogue.signals.freshness import ABANDONED, ABANDONED_SOURCES, NEW, SEEN, SEEN_SOURCES
+from dashgen.model import Signal, Unit, indented
 
 CLASSES = ("nvlink", "network", "mixed")
 PATH = ("<job>", "transport", "<node>", "<gpu>")
@@ -54,10 +54,15 @@ BEST = Signal(
     question="How fast is each kind of collective when nobody waits?",
     healthy="steady within a few percent for one message size and algorithm",
     # A bucket of zeros has measured nothing, and nothing can be divided by it.
-    expr=f"max by (<job>, <peer>) (<busbw>{{<clean>, <selector>}}) > 0\n{SEEN}",
+    expr=f"""
+max by (<job>, <peer>) (
+  max by (<job>, <node>, <peer>) (<busbw>{{<clean>, <selector>}}) > 0
+  {indented(ABANDONED)}
+)
+{SEEN}""",
     unit=Unit.GBPS,
     labels=("<job>", "<peer>"),
-    sources=SEEN_SOURCES,
+    sources=f"{SEEN_SOURCES} {ABANDONED_SOURCES}",
     group=groups.VERDICT,
 )
 
