@@ -174,6 +174,15 @@ def test_a_pause_excuses_the_next_one_and_a_hang_excuses_nothing(silences: list[
     assert [len(each.firing) for each in stalls] == [pages] * len(Sensitivity)
 
 
+def test_a_hang_is_one_page_that_keeps_its_name_although_scrapes_fail() -> None:
+    dead = {"kind": "dead-rank", "start": "25m", "node": "node02", "gpu": 1}
+    flaps = [{"kind": "exporter-flap", "start": "0s", "node": f"node0{node}", "share": 0.15} for node in (1, 2, 3, 4)]
+    found = fired(Site(), {"lasts": "55m", "events": [dead, *flaps]})
+    stalls = [each for each in found if each.alert == "NcclJobStalled"]
+    assert [(dict(each.labels)["node"], len(each.firing)) for each in stalls] == [("node02", 1)] * len(Sensitivity)
+    assert all("gpu" in dict(each.labels) for each in stalls), "as the driver counts"
+
+
 LATE = pytest.mark.parametrize("fault", [{"kind": "slow-node"}, {"kind": "late-gpu", "gpu": 1}], ids=["node", "gpu"])
 
 

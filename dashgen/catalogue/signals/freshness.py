@@ -17,10 +17,13 @@ SEEN = """and on (<job>) (
 """What is recorded of a job from raw series: only while the job is present, so that nothing outlives it."""
 SEEN_SOURCES = "Presence is looked at every four dumps."
 
-ABANDONED = """unless on (<job>, <node>) (
+LATELY = "last_over_time(node:nccl_gpus:count[<12 dumps>])"
+"""The nodes of each job, by three looks at presence: one of them may miss a node whose scrape failed."""
+
+ABANDONED = f"""unless on (<job>, <node>) (
   last_over_time(node:nccl_gpus:count[1d])
   unless on (<job>, <node>)
-  last_over_time(node:nccl_gpus:count[<12 dumps>])
+  {LATELY}
 )"""
 """Not the nodes that a job has left: it was killed there, goes on elsewhere under its id, and its old files stay."""
 ABANDONED_SOURCES = (

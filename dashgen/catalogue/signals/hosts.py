@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dashgen.catalogue import groups
-from dashgen.catalogue.signals.freshness import SEEN_SOURCES
+from dashgen.catalogue.signals.freshness import LATELY, SEEN_SOURCES
 from dashgen.model import Signal, Unit, labelled
 
 
@@ -12,7 +12,7 @@ def _on_nodes(operation: str, by_host: str) -> str:
     """A DCGM series of the job's nodes, by host called as Inspector calls the node, as one value of the job."""
     return f"""
 {operation} by (<job>) (
-  group by (<job>, <node>) (<present>)
+  group by (<job>, <node>) ({LATELY})
   * on (<host>) group_left ()
   max by (<host>) (
     label_replace(
@@ -27,11 +27,12 @@ UTILISATION = _on_nodes("avg", "max by (<in><dcgm_host>) (min_over_time(<gpu_uti
 """The least of some time: at the end of a pause kernels run before anything is known of it. Of all nodes: another job may have some of them."""
 TENSOR_ACTIVE = _on_nodes("avg", "avg by (<in><dcgm_host>) (max by (<in><dcgm_host>, <dcgm_uuid>) (<tensor_active>))")
 
-_RESTING = "max by (<in><dcgm_host>, <dcgm_gpu>) (<gpu_util> < 10)"
+# For some time, so that a scrape which fails does not take back the name of a GPU.
+_RESTING = "max by (<in><dcgm_host>, <dcgm_gpu>) (max_over_time(<gpu_util>[<until_known>]) < 10)"
 LONELY = _on_nodes("count", f"count by (<in><dcgm_host>) ({_RESTING}) == 1")
 """How many nodes of the job have one GPU that rests alone."""
 ALONE = f"""
-group by (<job>, <node>) (<present>)
+group by (<job>, <node>) ({LATELY})
 * on (<host>) group_left (<gpu_label>)
 label_replace(
   label_replace(
@@ -46,9 +47,9 @@ label_replace(
 
 # In the mean: a node whose processes died is not the job, nor is one that another job has taken.
 _ON_GPUS = _on_nodes("avg", "1048576 * max by (<in><dcgm_host>) (<memory_used>)")
-_ON_HOSTS = """
+_ON_HOSTS = f"""
 avg by (<job>) (
-  group by (<job>, <node>, <instance>) (<present>)
+  group by (<job>, <node>, <instance>) ({LATELY})
   * on (<target>) group_left ()
   max by (<target>) (<host_memory_total> - <host_memory_available>)
 )""".strip()
