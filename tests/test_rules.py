@@ -281,6 +281,15 @@ def gpu_labels(gpu: str) -> tuple[tuple[str, str], ...]:
     return (("gpu", gpu), ("node", "n0"), ("slurm_job_id", "7"))
 
 
+def alone(record: str, samples: Sequence[Series], end: float) -> list[Series]:
+    """What one rule records from these samples, those of other rules among them."""
+    groups = build.recording(config.Site())
+    (rule,) = (each for group in groups for each in group.recorded if each.record == record)
+    files = {"rules": rule_file([RuleGroup(name="alone", interval="30s", rules=(rule,))])}
+    moments = engine.Moments(START, end, 30, 30, False)
+    return engine.replay(rule_engine(), files, samples, moments, record, START).series
+
+
 def excess_of(lateness: Sequence[float], rewritten: int = 1, usual: float | None = 0.0) -> dict[int, float]:
     """By how much one of four GPUs is later than it is used to, by dump; its file is rewritten every so many dumps."""
     times = START + 30.0 * np.arange(len(lateness))
@@ -297,11 +306,7 @@ def excess_of(lateness: Sequence[float], rewritten: int = 1, usual: float | None
     ]
     if usual is not None:
         samples.append(Series("gpu:nccl_lateness:usual", one, times, np.full(len(lateness), usual)))
-    groups = build.recording(config.Site())
-    (rule,) = (each for group in groups for each in group.recorded if each.record == EXCESS)
-    files = {"rules": rule_file([RuleGroup(name="alone", interval="30s", rules=(rule,))])}
-    moments = engine.Moments(START, times[-1], 30, 30, False)
-    told = engine.replay(rule_engine(), files, samples, moments, EXCESS, START).series
+    told = alone(EXCESS, samples, times[-1])
     return {round((at - START) / 30): value for each in told for at, value in zip(each.times, each.values, strict=True)}
 
 
@@ -335,10 +340,7 @@ def lost(now: Mapping[str, float]) -> float:
         of = tuple(sorted(kind.items()))
         for name, value in {"best": speed, "usual": 100.0, "spread": 0.02}.items():
             samples.append(Series(f"peer:nccl_busbw:{name}", of, times, np.full(10, value)))
-    (rule,) = (each for group in build.recording(config.Site()) for each in group.recorded if each.record == DROP)
-    files = {"rules": rule_file([RuleGroup(name="alone", interval="30s", rules=(rule,))])}
-    moments = engine.Moments(START, times[-1], 30, 30, False)
-    (told,) = engine.replay(rule_engine(), files, samples, moments, DROP, START).series
+    (told,) = alone(DROP, samples, times[-1])
     return float(told.values[-1])
 
 

@@ -159,22 +159,13 @@ def repeated(made: Made, times: int) -> Made:
     story, begin = made.story, made.story.start.timestamp()
     jobs = {dict(one.labels).get(config.site(story.site, "recording").labels.job) for one in made.series} - {None}
     seam = _whole(story, (story.end - story.start).total_seconds() - AROUND / 2)
-    faults = [(fault.start.timestamp() - begin, min(fault.end.timestamp() - begin, seam)) for fault in story.faults]
-    if len(jobs) > 1 or any(start < SETTLED for start, _ in faults):
+    settled, last = (story.start + timedelta(seconds=seconds) for seconds in (SETTLED, seam))
+    if len(jobs) > 1 or any(not settled <= fault.start < last for fault in story.faults):
         return made
-    lasts = seam - SETTLED
-    pieces = [_Piece(0.0, SETTLED, 0.0), *(_Piece(SETTLED, seam, turn * lasts) for turn in range(times))]
-    moved = (
-        fault.model_copy(
-            update={
-                "start": story.start + timedelta(seconds=start + piece.moved),
-                "end": story.start + timedelta(seconds=end + piece.moved),
-            }
-        )
-        for piece in pieces[1:]
-        for fault, (start, end) in zip(story.faults, faults, strict=True)
-    )
-    return _made_of(made, pieces, tuple(moved))
+    faults = [fault.model_copy(update={"end": min(fault.end, last)}) for fault in story.faults]
+    pieces = [_Piece(SETTLED, seam, turn * (seam - SETTLED)) for turn in range(times)]
+    moved = tuple(_moved(fault, [piece], begin) for piece in pieces for fault in faults)
+    return _made_of(made, [_Piece(0.0, SETTLED, 0.0), *pieces], moved)
 
 
 def _made_of(made: Made, pieces: Sequence[_Piece], faults: tuple[Fault, ...]) -> Made:

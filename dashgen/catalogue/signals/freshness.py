@@ -17,11 +17,13 @@ SEEN = """and on (<job>) (
 """What is recorded of a job from raw series: only while the job is present, so that nothing outlives it."""
 SEEN_SOURCES = "Presence is looked at every four dumps."
 
-LATELY = "last_over_time(node:nccl_gpus:count[<12 dumps>])"
-"""The nodes of each job, by three looks at presence: one of them may miss a node whose scrape failed."""
+LATELY = "max_over_time(node:nccl_gpus:count[<12 dumps>])"
+"""The nodes of each job and their GPUs, by three looks at presence: one of them may meet a torn file or a scrape that failed."""
+EVER = "last_over_time(node:nccl_gpus:count[1d])"
+"""The nodes that each job had within a day, which is longer than any fault that it survives."""
 
 ABANDONED = f"""unless on (<job>, <node>) (
-  last_over_time(node:nccl_gpus:count[1d])
+  {EVER}
   unless on (<job>, <node>)
   {LATELY}
 )"""

@@ -4,16 +4,15 @@
 from __future__ import annotations
 
 from dashgen.catalogue import groups
-from dashgen.catalogue.signals.freshness import FIRST
+from dashgen.catalogue.signals.freshness import EVER, FIRST, LATELY
 from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit, labelled
 
 # To multiply what a target says with: the job of a node whose series are missing right now is known from a moment ago.
-_OF_JOBS = """(
-  group by (<job>, <node>, <instance>) (last_over_time(node:nccl_gpus:count[1d]))
+_OF_JOBS = f"""(
+  group by (<job>, <node>, <instance>) ({EVER})
   and on (<job>) job:nccl_gpus:count
 )
 * on (<target>) group_left ()"""
-_PRESENT = "max_over_time(node:nccl_gpus:count[<12 dumps>])"
 
 # What tells, how telemetry is lost, and which share of it: of scrapes, of files that are being written (a killed job
 # leaves its own behind), of operations, and all. The job of a dark node goes on reporting from other nodes, so it has
@@ -28,7 +27,7 @@ max by (<target>) (avg_over_time(<textfile_error>[<6 dumps>]) > 0)""",
     (
         "exporter_metrics",
         "duplicate",
-        f"""{_PRESENT} ^ 0
+        f"""{LATELY} ^ 0
 * on (<target>) group_left ()
 max by (<target>) (
   changes(<gathering_errors>{{cause="gathering"}}[<10 dumps>])
@@ -40,13 +39,13 @@ max by (<target>) (
         "textfile",
         "hidden",
         f"""1
-- {_PRESENT}
+- {LATELY}
 / on (<target>) group_left ()
 count by (<target>) (
   time() - last_over_time(<mtime>{{file=~"<textfile_regex>"}}[<3 dumps>]) < 4 * <dump>
 )
 > 0
-unless on (<target>) count by (<target>) ({_PRESENT}) > 1""",
+unless on (<target>) count by (<target>) ({LATELY}) > 1""",
     ),
     (
         "counters",
@@ -61,7 +60,7 @@ unless on (<target>) count by (<target>) ({_PRESENT}) > 1""",
     (
         "",
         "dark",
-        f"""group by (<job>, <node>) (last_over_time(node:nccl_gpus:count[1d]))
+        f"""group by (<job>, <node>) ({EVER})
 unless group by (<job>, <node>) (gpu:nccl_lateness:ratio)
 unless on (<job>, <node>) <exec>{{{FIRST}, <selector>}}
 and on (<job>) job:nccl_transport:info
