@@ -31,6 +31,7 @@ FIRES = {
     "killed": ["NcclStaleFiles"],
     "exporter-gone": ["NcclNodeTelemetryLost"],
     "unreadable-file": ["NcclTextfileUnreadable"],
+    "unwritable": ["NcclTelemetryFrozen"],
     "gpu0-collision": ["NcclGpusHidden", "NcclDuplicateSeries"],
     "healthy-counters": ["NcclRecordsDropped"],
     "mnnvl-lost": ["NcclNvlinkDomainLost"],

@@ -138,10 +138,15 @@ def test_what_a_job_has_left_behind_on_other_nodes_says_nothing_of_it() -> None:
     """It was killed, and goes on under its id elsewhere; its old files tell the speed of a healthy network."""
     [job] = yaml.safe_load(scenario_path("network-25").read_text())["jobs"]
     jobs = [job | {"to": "20m", "ends": "killed"}, job | {"start": "23m", "first_node": 5}]
+    torn = {"kind": "unreadable", "node": "node06", "gpu": 1, "start": "28m", "end": "38m"}
     slow = {"kind": "network", "loss": 0.25, "start": "45m", "end": "60m"}
-    found = fired(Site(), {"lasts": "65m", "jobs": jobs, "events": [slow]})
-    told = {(each.alert, dict(each.labels).get("suspect"), dict(each.labels)["severity"]) for each in found}
-    assert told == {("NcclJobDegraded", "network", "critical"), ("NcclTransportDegraded", "network", "warning")}
+    found = fired(Site(), {"lasts": "65m", "jobs": jobs, "events": [torn, slow]})
+    told = {(each.alert, *map(dict(each.labels).get, ("suspect", "node", "severity"))) for each in found}
+    assert told == {
+        ("NcclTextfileUnreadable", None, "node06", "warning"),
+        ("NcclJobDegraded", "network", None, "critical"),
+        ("NcclTransportDegraded", "network", None, "warning"),
+    }
     assert len([each for each in found if each.alert == "NcclJobDegraded"]) == len(Sensitivity)
 
 

@@ -235,6 +235,25 @@ def test_a_torn_file_misses_its_series_and_sets_the_scrape_error() -> None:
     assert missing and all(set(one.times.tolist()) == set(error.times[~during].tolist()) for _, one in missing)
 
 
+@pytest.mark.parametrize("node", ["node03", None])
+def test_where_nothing_can_be_written_files_stay_as_they_are(node: str | None) -> None:
+    _, before = simulate(scenario())
+    recording, series = simulate(
+        scenario(events=[{"kind": "unwritable", "start": "4m", **({"node": node} if node else {})}])
+    )
+    muted = recording.start.timestamp() + 240
+    usual = {one.labels: one for _, one in labelled(before, BANDWIDTH)}
+    for labels, one in labelled(series, BANDWIDTH):
+        since = one.times >= muted + 15
+        if node in (None, labels["node"]):
+            assert since.any() and len(set(one.values[since].tolist())) == 1
+        else:
+            assert (one.values == usual[one.labels].values).all()
+    for labels, one in labelled(series, upstream("mtime")):
+        old = one.values[-1] < muted
+        assert old == (node in (None, labels["instance"].partition(":")[0]))
+
+
 def test_an_exporter_that_is_gone_takes_everything_of_its_node_but_not_dcgm() -> None:
     gone = {"kind": "exporter-gone", "node": "node02", "start": "4m", "end": "8m"}
     recording, series = simulate(scenario(events=[gone]))

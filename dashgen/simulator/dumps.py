@@ -17,7 +17,7 @@ from dashgen.errors import UserError
 from dashgen.recordings.inspector import RING_SIZE, message_size_range
 from dashgen.simulator.communicators import Floats, Ints
 from dashgen.simulator.drift import during, stream
-from dashgen.simulator.events import DeadRank
+from dashgen.simulator.events import DeadRank, Unwritable
 from dashgen.simulator.jobs import Job
 from dashgen.simulator.lifecycle import Pulse, live, paced
 from dashgen.simulator.physics import Effect, sample_times
@@ -72,12 +72,15 @@ def run_job(scenario: Scenario, number: int, seed: int) -> Run:
     begin = -3.0 * scenario.dump_interval if job.start is None else job.start
     end = scenario.lasts + scenario.dump_interval if job.to is None else job.to
     pulse = live(scenario, number, begin, end, seed)
-    died = np.full(gpus, np.inf)
+    died, muted = np.full((2, gpus), np.inf)
     for event in scenario.events_of(job):
         if isinstance(event, DeadRank):
-            died[_gpu(scenario, job, event)] = event.start
+            died[_place(scenario, job, event.kind, event.node, event.gpu)] = event.start
+        elif isinstance(event, Unwritable):
+            first = _place(scenario, job, event.kind, event.node) if event.node else 0
+            muted[first : first + job.gpus_per_node if event.node else gpus] = event.start
     dumps = _dump_times(scenario, job, begin, seed, number)
-    alive = (dumps < end) & (dumps < died)
+    alive = (dumps < end) & (dumps < died) & (dumps < muted)
     buckets, total, dropped = _aggregate(scenario, job, pulse, dumps, alive, seed, number)
     busy = np.any([bucket.count > 0 for bucket in buckets], axis=0)
     written = alive if scenario.companions.counters else alive & busy
@@ -100,11 +103,12 @@ def run_job(scenario: Scenario, number: int, seed: int) -> Run:
     )
 
 
-def _gpu(scenario: Scenario, job: Job, event: DeadRank) -> int:
-    node = scenario.nodes.index(event.node) - job.first_node + 1
-    if not (0 <= node < job.nodes and event.gpu < job.gpus_per_node):
-        raise UserError(f"{scenario.name}: {event.kind}: {event.node} GPU {event.gpu} is not in job {job.id}")
-    return node * job.gpus_per_node + event.gpu
+def _place(scenario: Scenario, job: Job, kind: str, node: str, gpu: int = 0) -> int:
+    """The place of a GPU in its job. Raises UserError when it is of another."""
+    number = scenario.nodes.index(node) - job.first_node + 1
+    if not (0 <= number < job.nodes and gpu < job.gpus_per_node):
+        raise UserError(f"{scenario.name}: {kind}: {node} GPU {gpu} is not in job {job.id}")
+    return number * job.gpus_per_node + gpu
 
 
 def _dump_times(scenario: Scenario, job: Job, begin: float, seed: int, number: int) -> Floats:

@@ -203,6 +203,13 @@ class Unreadable(_Event):
     gpu: int = Field(ge=0)
 
 
+class Unwritable(_Event):
+    """Files of one node, or of all, may not be opened: Inspector's dump threads end for good, the job goes on."""
+
+    kind: Literal["unwritable"]
+    node: str | None = None
+
+
 class Pause(_Event):
     """The job writes a checkpoint: nothing is computed or sent for ``lasts``, once or every so often.
 
@@ -259,6 +266,7 @@ Event = Annotated[
     | ExporterFlap
     | PrometheusGone
     | Unreadable
+    | Unwritable
     | Pause
     | Evaluation
     | MessageSize

@@ -14,7 +14,7 @@ SLOWDOWNS = frozenset({"network", "nic", "nvlink", "late-gpu", "slow-node"})
 
 STANDSTILLS = frozenset({"hang", "dead-rank"})
 
-BLIND = frozenset({"exporter-gone", "unreadable"})
+BLIND = frozenset({"exporter-gone", "unreadable", "unwritable"})
 
 SIGNALS: Mapping[str, frozenset[str]] = {
     "network": frozenset({"degradation", "fabric"}),
@@ -26,6 +26,7 @@ SIGNALS: Mapping[str, frozenset[str]] = {
     "dead-rank": frozenset({"stall"}),
     "exporter-gone": frozenset({"telemetry"}),
     "unreadable": frozenset({"telemetry"}),
+    "unwritable": frozenset({"telemetry"}),
 }
 """The kinds of signal that tell of a fault."""
 

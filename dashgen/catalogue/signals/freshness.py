@@ -17,8 +17,8 @@ SEEN = """and on (<job>) (
 """What is recorded of a job from raw series: only while the job is present, so that nothing outlives it."""
 SEEN_SOURCES = "Presence is looked at every four dumps."
 
-LATELY = "max_over_time(node:nccl_gpus:count[<12 dumps>])"
-"""The nodes of each job and their GPUs, by three looks at presence: one of them may meet a torn file or a scrape that failed."""
+LATELY = "max_over_time(node:nccl_gpus:count[<20 dumps>])"
+"""The nodes of each job and their GPUs, by five looks at presence: some of them may meet a torn file or a scrape that failed."""
 EVER = "last_over_time(node:nccl_gpus:count[1d])"
 """The nodes that each job had within a day, which is longer than any fault that it survives."""
 
@@ -28,14 +28,13 @@ ABANDONED = f"""unless on (<job>, <node>) (
   {LATELY}
 )"""
 """Not the nodes that a job has left: it was killed there, goes on elsewhere under its id, and its old files stay."""
-ABANDONED_SOURCES = (
-    "Twelve dumps are three looks at presence, one of which may miss a node; a day is longer than files should stay."
-)
+ABANDONED_SOURCES = "Twenty dumps are five looks at presence: of an exporter that misses half of its scrapes they hardly ever miss all. A day is longer than files should stay."
 
 NEW = "and on (<job>) count_over_time(job:nccl_progress:timestamp[<3 dumps in a row>]) >= 2"
 """What is judged: two of the last three dumps brought news, so that the last dump before a pause does not count again and again."""
 
-IN_THIS_DUMP = "count by (<job>) (group by (<job>, <node>, <gpu>) (gpu:nccl_exec:sum))"
+_SEEN_NOW = "group by (<job>, <node>, <gpu>) (gpu:nccl_exec:sum)"
+IN_THIS_DUMP = f"count by (<job>) ({_SEEN_NOW})"
 """How many GPUs of a job are seen in collectives now."""
 
 FIRST = '<gpu>=~"GPU0|0"'
@@ -94,10 +93,16 @@ SIGNALS = (
         name="job:nccl_gpus:count",
         question="How many GPUs report for the job?",
         healthy="the number of GPUs of the job",
-        # Those that are seen in collectives now, else all that the last look at presence found while anything of the job is
-        # there: once another job has overwritten its files, nobody is silent any more.
+        # Those that are seen in collectives now, on the nodes that the last look at presence found where it found any, else all
+        # that it found while anything of the job is there: once another job has overwritten its files, nobody is silent any more.
         expr=f"""
-{IN_THIS_DUMP}
+count by (<job>) (
+  {_SEEN_NOW}
+  and on (<job>, <node>)
+  <present>
+  or on (<job>)
+  {_SEEN_NOW}
+)
 or on (<job>)
 (
   sum by (<job>) (<present>)

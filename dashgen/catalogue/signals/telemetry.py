@@ -16,7 +16,8 @@ _OF_JOBS = f"""(
 
 # What tells, how telemetry is lost, and which share of it: of scrapes, of files that are being written (a killed job
 # leaves its own behind), of operations, and all. The job of a dark node goes on reporting from other nodes, so it has
-# not ended, no other node has taken the place, and the job has not left old files behind there.
+# not ended, and as many GPUs are missing as the node has: no other has taken the place. Files may be there still: where
+# Inspector can no longer write, they stay as they were.
 _FAULTS = (
     (
         "textfile",
@@ -60,12 +61,14 @@ unless on (<target>) count by (<target>) ({LATELY}) > 1""",
     (
         "",
         "dark",
-        f"""group by (<job>, <node>) ({EVER})
+        f"""group by (<job>, <node>) (
+  {EVER}
+  <= on (<job>) group_left ()
+  (max_over_time(job:nccl_gpus:count[1d]) - job:nccl_gpus:count)
+)
 unless group by (<job>, <node>) (gpu:nccl_lateness:ratio)
-unless on (<job>, <node>) <exec>{{{FIRST}, <selector>}}
 and on (<job>) job:nccl_transport:info
-and on (<job>) job:nccl_dump_age:seconds < 3 * <dump>
-and on (<job>) job:nccl_gpus:count < max_over_time(job:nccl_gpus:count[1d])""",
+and on (<job>) job:nccl_dump_age:seconds < 3 * <dump>""",
     ),
 )
 
@@ -81,7 +84,7 @@ SIGNALS = (
         labels=("<job>", "<node>", "<instance>", "fault"),
         sources="Six dumps: one torn file is chance (5 % of reads in a stress test), most of six are not. Ten: drops and "
         "duplicates come in bursts. A file is written every dump, at worst one is missed and one is late: four dumps; "
-        "twelve are three looks at presence, one of which may meet a torn file. A day: longer than any fault that a job survives.",
+        "twenty are five looks at presence, some of which may meet a torn file. A day: longer than any fault that a job survives.",
         group=groups.TELEMETRY,
     ),
     Signal(
@@ -180,10 +183,11 @@ ALERTS = (
         kind="telemetry",
         signal="node:nccl_telemetry_lost:ratio",
         expr='node:nccl_telemetry_lost:ratio{fault="dark"} == <threshold>',
-        limit="a node of a running job has no series any more",
+        limit="a node of a running job has no series any more, or none that change",
         summary="{{ $labels.<node_label> }} has gone dark while job <this_job> runs on.",
-        description="No series of job <this_job> comes from {{ $labels.<node_label> }} any more although the job reports "
-        "from other nodes. The exporter is gone or cannot be reached. Nothing is known of the node, and the job may be fine.",
+        description="Nothing new of job <this_job> comes from {{ $labels.<node_label> }} any more although the job reports "
+        "from other nodes. The exporter cannot be reached, or Inspector can no longer write there (disk full, permission). "
+        "Nothing is known of the node, and the job may be fine.",
         tiers={
             Sensitivity.MEDIUM: Tier(threshold=1, dumps=6, severity=Severity.WARNING),
             Sensitivity.HIGH: Tier(threshold=1, dumps=6, severity=Severity.WARNING),
@@ -191,8 +195,16 @@ ALERTS = (
         sources="Six dumps: an exporter that misses every other scrape is silent that long hardly ever.",
         dashboard="telemetry",
         runbook=Runbook(
-            meaning="A node of a running job no longer exposes the job's series.",
-            look_first=("`up` of the node's exporter; the node itself.", "Is the textfile directory still mounted?"),
+            meaning="A node of a running job no longer exposes the job's series, or exposes what it said long ago.",
+            look_first=(
+                "`up` of the node's exporter; the node itself.",
+                "Is the textfile directory still mounted, and does its disk have space? Are its files old, or empty?",
+            ),
+            tell_apart=(
+                "`up` is 0: the exporter is gone, or the node.",
+                "`up` is 1, files old or empty: Inspector's dump threads ended after a write error, and start again with the job only.",
+                "The job was started again without the node: remove its files there.",
+            ),
             act=("Restart node_exporter; if the node is dead the job stalls next, and NcclJobStalled says so.",),
         ),
     ),
