@@ -188,6 +188,17 @@ def test_a_hang_is_one_page_that_keeps_its_name_although_scrapes_fail() -> None:
     assert all("gpu" in dict(each.labels) for each in stalls), "as the driver counts"
 
 
+@pytest.mark.parametrize("gone", [1560, 1590])
+def test_a_late_gpu_is_told_as_soon_although_a_dump_of_its_node_was_not_scraped(gone: int) -> None:
+    late = {"kind": "late-gpu", "start": "25m", "end": "40m", "node": "node02", "gpu": 1, "percent": 40}
+    missed = {"kind": "exporter-gone", "start": f"{gone}s", "end": f"{gone + 30}s", "node": "node02"}
+    whole, gappy = (
+        {each.labels: each.firing for each in fired(Site(), {"lasts": "45m", "events": events})}
+        for events in ([late], [late, missed])
+    )
+    assert gappy == whole and len(whole) == 5, "a page of every pack, and two tickets"
+
+
 LATE = pytest.mark.parametrize("fault", [{"kind": "slow-node"}, {"kind": "late-gpu", "gpu": 1}], ids=["node", "gpu"])
 
 
