@@ -238,9 +238,7 @@ def test_a_torn_file_misses_its_series_and_sets_the_scrape_error() -> None:
 @pytest.mark.parametrize("node", ["node03", None])
 def test_where_nothing_can_be_written_files_stay_as_they_are(node: str | None) -> None:
     _, before = simulate(scenario())
-    recording, series = simulate(
-        scenario(events=[{"kind": "unwritable", "start": "4m", **({"node": node} if node else {})}])
-    )
+    recording, series = simulate(scenario(events=[{"kind": "unwritable", "node": node, "start": "4m"}]))
     muted = recording.start.timestamp() + 240
     usual = {one.labels: one for _, one in labelled(before, BANDWIDTH)}
     for labels, one in labelled(series, BANDWIDTH):

@@ -77,8 +77,10 @@ def run_job(scenario: Scenario, number: int, seed: int) -> Run:
         if isinstance(event, DeadRank):
             died[_place(scenario, job, event.kind, event.node, event.gpu)] = event.start
         elif isinstance(event, Unwritable):
-            first = _place(scenario, job, event.kind, event.node) if event.node else 0
-            muted[first : first + job.gpus_per_node if event.node else gpus] = event.start
+            first, many = 0, gpus
+            if event.node:
+                first, many = _place(scenario, job, event.kind, event.node), job.gpus_per_node
+            muted[first : first + many] = event.start
     dumps = _dump_times(scenario, job, begin, seed, number)
     alive = (dumps < end) & (dumps < died) & (dumps < muted)
     buckets, total, dropped = _aggregate(scenario, job, pulse, dumps, alive, seed, number)

@@ -100,9 +100,9 @@ count by (<job>) (
   {_SEEN_NOW}
   and on (<job>, <node>)
   <present>
-  or on (<job>)
-  {_SEEN_NOW}
 )
+or on (<job>)
+{IN_THIS_DUMP}
 or on (<job>)
 (
   sum by (<job>) (<present>)
