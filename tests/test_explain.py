@@ -200,6 +200,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield Served(url, site)
 
 
+def test_what_stands_behind_the_page_of_a_slow_job_does_not_grow() -> None:
+    """Whoever is called at night follows these rules one by one."""
+    assert len({step.name for step in tree("NcclJobDegraded", Site())} & catalogue.SIGNAL_BY_NAME.keys()) <= 31
+
+
 def test_a_recording_and_a_prometheus_give_the_same_reasons(served: Served, tmp_path: Path) -> None:
     asked = ["explain", "NcclJobDegraded", "--job", JOB]
     recorded = dashgen(*asked, "--recording", TRACE, cwd=tmp_path)
@@ -252,7 +257,7 @@ def rows(text: str, name: str) -> list[tuple[float, str]]:
     [
         ("late-gpu-40", "gpu:nccl_lateness_excess:ratio"),
         ("nvlink-node", "peer:nccl_slowness:ratio"),
-        ("network-25", "job:nccl_busbw_drop:ratio"),
+        ("network-25", "job:nccl_suspect:depth"),
     ],
 )
 def test_the_reasons_for_a_verdict_are_what_was_really_wrong(recording: str, evidence: str, tmp_path: Path) -> None:

@@ -253,7 +253,7 @@ def test_whatever_happens_to_jobs_without_an_id_nobody_is_called(name: str) -> N
 # What a GPU is used to.
 
 EXCESS = "gpu:nccl_lateness_excess:ratio"
-DROP = "job:nccl_busbw_drop:ratio"
+DEPTH = "job:nccl_suspect:depth"
 
 
 @pytest.mark.parametrize("habit", [0.15, -0.3, 0.02])
@@ -340,7 +340,7 @@ def lost(now: Mapping[str, float]) -> float:
         of = tuple(sorted(kind.items()))
         for name, value in {"best": speed, "usual": 100.0, "spread": 0.02}.items():
             samples.append(Series(f"peer:nccl_busbw:{name}", of, times, np.full(10, value)))
-    (told,) = alone(DROP, samples, times[-1])
+    (told,) = alone(DEPTH, samples, times[-1])
     return float(told.values[-1])
 
 

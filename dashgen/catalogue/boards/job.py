@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dashgen.catalogue.baselines import remembered
 from dashgen.catalogue.boards.job_details import CHOSEN, DETAILS
 from dashgen.catalogue.boards.parts import (
     COLLECTIVE,
@@ -22,7 +23,7 @@ from dashgen.catalogue.boards.parts import (
 )
 from dashgen.catalogue.boards.verdicts import STATES, WHAT, WORDS, lasts, or_nobody, sentence, since, state
 from dashgen.catalogue.names import VERDICT
-from dashgen.catalogue.signals.transport import CLASSES
+from dashgen.catalogue.signals.transport import ALL, CLASSES, by_half
 from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit
 
 _WHERE = {
@@ -32,6 +33,7 @@ _WHERE = {
 }
 
 
+_NOISE = by_half(remembered("peer:nccl_busbw:spread{<of_job>}"), '{transport=~"$transport"}')
 # What a path must have lost for a line of its own: the least that makes it a suspect.
 _SLOW = 0.12
 
@@ -55,7 +57,7 @@ def _by_class(name: str, what: str, transport: str, bad: str, expected: str = ""
     # The best of all paths hides the one that is slow.
     drop = f'peer:nccl_busbw_drop:ratio{{transport="{transport}", <of_job>}}'
     slowest = Query(
-        expr=f"({series}\n{FRESH})\n* on (<job>) group_left ()\n(\n  1 - max by (<job>) ({drop} - on (<job>, transport) group_left () job:nccl_busbw_drop:ratio)\n"
+        expr=f"({series}\n{FRESH})\n* on (<job>) group_left ()\n(\n  1 - max by (<job>) ({drop} - on (<job>, transport) group_left () {ALL})\n"
         f"  and on (<job>) max by (<job>) (max_over_time({drop}[$__range] @ end())) > {_SLOW}\n)",
         legend="slowest path {{collective}} {{size_class}}",
     )
@@ -163,7 +165,7 @@ _PATHS = answers(
     legend="{{who}}",
     also=(
         Query(
-            expr='max by (transport) (job:nccl_busbw_noise:ratio{transport=~"$transport", <of_job>})',
+            expr=f"max by (transport) ({_NOISE})",
             legend="usual noise {{transport}}",
         ),
     ),

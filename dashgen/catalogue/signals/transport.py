@@ -84,10 +84,32 @@ LEARNED = (
     ),
 )
 
+# Two dumps in a row count by the better one.
 _NOW = "max_over_time(peer:nccl_busbw:best[<2 dumps in a row>])"
-_DROP = f"(1 - {_NOW} / {remembered('peer:nccl_busbw:usual')})"
-_NOISE = remembered("peer:nccl_busbw:spread")
 _ON_PATH = "* on (<job>, n_nodes, nranks) group_left (transport) job:nccl_transport:info"
+
+
+def by_half(each: str, chosen: str = "") -> str:
+    """What half of the kinds of collectives of each transport, or of the ``chosen`` ones, say.
+
+    One of them that comes and goes, as the messages of experts do, is as steady as any until it goes.
+    """
+    return f"quantile by (<job>, transport) (0.5, {each} {_ON_PATH}{chosen})"
+
+
+# All sizes, collectives and algorithms, each against its own past. A frozen file is not judged: what it says is old.
+LOST = f"""{by_half(f"(1 - {_NOW} / {remembered('peer:nccl_busbw:usual')})")}
+{NEW}"""
+"""How far each transport of a job is below the bandwidth that it is used to."""
+LOST_SOURCES = (
+    "Two dumps: dumps of different nodes are up to one apart; 2 % is the transfer noise of "
+    "ByteDance's traces (0.6 to 4.3 %): floors keep z-scores from exploding (Nebius saw z = 577 on a healthy run). Half of the kinds: in a job of a "
+    "foreign simulator one message of four fell to a third in every other dump, and a mean weighted by what each knows believed it alone."
+)
+NOISE = by_half(f"({remembered('peer:nccl_busbw:spread')} and {_NOW})")
+"""How far the bandwidth of each transport strays on its own, of kinds that are told now."""
+ALL = 'job:nccl_suspect:depth{suspect=~"network|nvlink", <node>="", <gpu>=""}'
+"""What each transport has lost, as recorded among the suspects."""
 
 # The last arriver, who waits for nobody. Within a domain every node is a path, across domains every GPU number: its rail.
 _LEAST = f"""(
@@ -137,47 +159,17 @@ def beyond(chosen: str = "") -> str:
     return f"{now} - {remembered(f'peer:nccl_slowness:usual{chosen}')}"
 
 
-SIGNALS = (
-    Signal(
-        name="job:nccl_busbw_drop:ratio",
-        question="How far is each transport of the job below the bandwidth that it is used to?",
-        healthy="around zero, or a little below",
-        # All sizes, collectives and algorithms, each against its own past. Half of them tell what a transport has lost: one
-        # that comes and goes, as the messages of experts do, is as steady as any until it goes.
-        # Two dumps in a row count by the better one. A frozen file is not judged: what it says is old.
-        expr=f"""
-quantile by (<job>, transport) (0.5, {_DROP} {_ON_PATH})
-{NEW}""",
-        unit=Unit.RATIO,
-        labels=("<job>", "transport"),
-        sources="Two dumps: dumps of different nodes are up to one apart; 2 % is the transfer noise of "
-        "ByteDance's traces (0.6 to 4.3 %): floors keep z-scores from exploding (Nebius saw z = 577 on a healthy run). Half of the kinds: in a job of a "
-        "foreign simulator one message of four fell to a third in every other dump, and a mean weighted by what each knows believed it alone.",
-        group=groups.VERDICT,
-    ),
-    Signal(
-        name="job:nccl_busbw_noise:ratio",
-        question="How far does the bandwidth of each transport stray on its own?",
-        healthy="a few percent; a noisy transport needs a deeper drop before it is believed",
-        expr=f"""
-quantile by (<job>, transport) (0.5, ({_NOISE} and {_NOW}) {_ON_PATH})""",
-        unit=Unit.RATIO,
-        labels=("<job>", "transport"),
-        sources="As job:nccl_busbw_drop:ratio, of kinds that are told now.",
-        group=groups.VERDICT,
-    ),
-    Signal(
-        name="peer:nccl_busbw_drop:ratio",
-        question="How far is each path of the job below the bandwidth that it is used to?",
-        healthy="around zero, or a little below",
-        # What its transport has lost, and what the path lost beyond that.
-        expr=f"""
-job:nccl_busbw_drop:ratio
+DROP = Signal(
+    name="peer:nccl_busbw_drop:ratio",
+    question="How far is each path of the job below the bandwidth that it is used to?",
+    healthy="around zero, or a little below",
+    # What its transport has lost, and what the path lost beyond that.
+    expr=f"""
+{ALL}
 + on (<job>, transport) group_right ()
 ({beyond()})""",
-        unit=Unit.RATIO,
-        labels=PATH,
-        sources="Two dumps, as job:nccl_busbw_drop:ratio.",
-        group=groups.VERDICT,
-    ),
+    unit=Unit.RATIO,
+    labels=PATH,
+    sources="Two dumps, as for a whole transport.",
+    group=groups.VERDICT,
 )

@@ -15,14 +15,11 @@ from dashgen.catalogue.names import SINCE, VERDICT
 from dashgen.catalogue.signals.freshness import IN_THIS_DUMP, NEW
 from dashgen.catalogue.signals.lateness import SPREAD, late_from, slower
 from dashgen.catalogue.signals.stalls import HABIT, WATCHED
-from dashgen.catalogue.signals.transport import beyond
+from dashgen.catalogue.signals.transport import ALL, LOST, LOST_SOURCES, NOISE, beyond
 from dashgen.model import Signal, Unit, indented, labelled
 
 SUSPECT = ("<job>", "suspect", "transport", "<node>", "<gpu>")
 
-# All paths of a transport are slow: by as much as the best one.
-_ALL = "job:nccl_busbw_drop:ratio"
-_ALL_NEED = "(5 * job:nccl_busbw_noise:ratio)"
 # One path is slow among equal ones. Many paths are looked at, so more is asked. Before anything is learned rails are
 # compared with their like: a GPU number does the same on all nodes, while a node may do something of its own.
 # A communicator is alone where it has as many ranks as the job has GPUs; the largest number of the last hour counts,
@@ -142,45 +139,51 @@ _EXPLAINED = "\n".join(
 )
 
 
-def _named(transports: str) -> str:
-    """Slow transports or paths as suspects."""
-    return f"""
+# Slow transports, and paths, as suspects.
+_SLOW = f"""
 label_replace(
   label_replace(
-    {indented(transports, 4)},
+    {indented(LOST, 4)}
+    or
+    {indented(_ONE, 4)},
     "suspect", "network", "transport", "network|mixed"
   ),
   "suspect", "nvlink", "transport", "nvlink"
 )"""
-
-
-def _late(need: str = "") -> str:
-    """The node of the latest GPU as a suspect, and the GPU as another where it is alone in being late."""
-    return f"""
+# The node of the latest GPU as a suspect, and the GPU as another where it is alone in being late.
+_LATE = f"""
 label_replace(
   max by (<job>, <node>) (
-    {indented(_LATEST + need, 4)}
+    {indented(_LATEST, 4)}
   )
   or
-  {indented(_LATEST + need)}
+  {indented(_LATEST)}
   unless on (<job>, <node>) {indented(_WHOLE_NODE)},
   "suspect", "straggler", "", ""
 )"""
-
-
-# Those against whom lost throughput is evidence as well, and the others.
-_WEIGHED = _named(f"{_ALL} / {_ALL_NEED}") + "\nor" + _late(f"\n/ {_LATE_NEED}")
-_NOT_WEIGHED = _named(f"{_ONE}\n/ {_ONE_NEED}")
+# Those against whom lost throughput is evidence as well.
+_WEIGHED = f"""
+{ALL}
+/ on (<job>, transport) group_left () (5 * {NOISE})
+or
+job:nccl_suspect:depth{{suspect="straggler"}}
+/ {_LATE_NEED}"""
+_ONE_PATH = f"""
+job:nccl_suspect:depth{{suspect=~"network|nvlink"}}
+/ on (<job>, transport, <node>, <gpu>) group_left () {_ONE_NEED}
+unless
+{ALL}"""
 
 SIGNALS = (
     Signal(
         name="job:nccl_suspect:depth",
         question="What slows each job's communication, and by how much?",
         healthy="around zero: somebody is always the slowest",
-        expr=_named(f"{_ALL}\nor\n{_ONE}") + "\nor" + _late() + "\nor" + labelled(_SOME, "suspect", "unknown"),
+        expr="\nor".join((_SLOW, _LATE, labelled(_SOME, "suspect", "unknown"))),
         unit=Unit.RATIO,
         labels=SUSPECT,
-        sources="More than half of the GPUs, at 0.7 of the latest: mates of one late GPU are held up across nodes only, so by half. A rail without a past: a fifth in six dumps, as for lateness; "
+        sources=LOST_SOURCES
+        + " More than half of the GPUs, at 0.7 of the latest: mates of one late GPU are held up across nodes only, so by half. A rail without a past: a fifth in six dumps, as for lateness; "
         "the slowest of 415 random jobs that began healthy was slower by 0.32, and slow adapters by 0.4 to 0.58.",
         group=groups.VERDICT,
     ),
@@ -205,7 +208,7 @@ SIGNALS = (
     job:nccl_gpus:count ^ 0
   )
   or
-  {indented(_NOT_WEIGHED)}
+  {indented(_ONE_PATH)}
   or
   job:nccl_suspect:depth{{suspect="unknown"}} / {_LATE_NEED}
   and on (<job>) job:training_throughput_loss:ratio > 0.05
@@ -307,7 +310,9 @@ label_replace(
 )
 or on (<job>)
 label_replace(
-  0 * (job:nccl_dump_age:seconds <= 4 * <dump> and on (<job>) last_over_time(job:nccl_busbw_drop:ratio[<5 dumps in a row>])),
+  0 * (job:nccl_dump_age:seconds <= 4 * <dump> and on (<job>) last_over_time("""
+        + ALL
+        + """[<5 dumps in a row>])),
   "state", "healthy", "", ""
 )
 or on (<job>)
