@@ -139,47 +139,43 @@ _EXPLAINED = "\n".join(
 )
 
 
-# Slow transports, and paths, as suspects.
-_SLOW = f"""
+def _named(transports: str) -> str:
+    """Slow transports or paths as suspects."""
+    return f"""
 label_replace(
   label_replace(
-    {indented(LOST, 4)}
-    or
-    {indented(_ONE, 4)},
+    {indented(transports, 4)},
     "suspect", "network", "transport", "network|mixed"
   ),
   "suspect", "nvlink", "transport", "nvlink"
 )"""
-# The node of the latest GPU as a suspect, and the GPU as another where it is alone in being late.
-_LATE = f"""
+
+
+def _late(need: str = "") -> str:
+    """The node of the latest GPU as a suspect, and the GPU as another where it is alone in being late."""
+    return f"""
 label_replace(
   max by (<job>, <node>) (
-    {indented(_LATEST, 4)}
+    {indented(_LATEST + need, 4)}
   )
   or
-  {indented(_LATEST)}
+  {indented(_LATEST + need)}
   unless on (<job>, <node>) {indented(_WHOLE_NODE)},
   "suspect", "straggler", "", ""
 )"""
-# Those against whom lost throughput is evidence as well.
-_WEIGHED = f"""
-{ALL}
-/ on (<job>, transport) group_left () (5 * {NOISE})
-or
-job:nccl_suspect:depth{{suspect="straggler"}}
-/ {_LATE_NEED}"""
-_ONE_PATH = f"""
-job:nccl_suspect:depth{{suspect=~"network|nvlink"}}
-/ on (<job>, transport, <node>, <gpu>) group_left () {_ONE_NEED}
-unless
-{ALL}"""
+
+
+# Those against whom lost throughput is evidence as well, and the others. Engines that store results after the evaluation
+# know a depth an evaluation later, so what has one source is read from there.
+_WEIGHED = f"{ALL}\n/ on (<job>, transport) group_left () (5 * {NOISE})\nor" + _late(f"\n/ {_LATE_NEED}")
+_NOT_WEIGHED = _named(f"{_ONE}\n/ {_ONE_NEED}")
 
 SIGNALS = (
     Signal(
         name="job:nccl_suspect:depth",
         question="What slows each job's communication, and by how much?",
         healthy="around zero: somebody is always the slowest",
-        expr="\nor".join((_SLOW, _LATE, labelled(_SOME, "suspect", "unknown"))),
+        expr=_named(f"{LOST}\nor\n{_ONE}") + "\nor" + _late() + "\nor" + labelled(_SOME, "suspect", "unknown"),
         unit=Unit.RATIO,
         labels=SUSPECT,
         sources=LOST_SOURCES
@@ -208,7 +204,7 @@ SIGNALS = (
     job:nccl_gpus:count ^ 0
   )
   or
-  {indented(_ONE_PATH)}
+  {indented(_NOT_WEIGHED)}
   or
   job:nccl_suspect:depth{{suspect="unknown"}} / {_LATE_NEED}
   and on (<job>) job:training_throughput_loss:ratio > 0.05
