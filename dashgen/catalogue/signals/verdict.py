@@ -165,8 +165,8 @@ label_replace(
 )"""
 
 
-# Those against whom lost throughput is evidence as well, and the others. Engines that store results after the evaluation
-# know a depth an evaluation later, so what has one source is read from there.
+# Those against whom lost throughput is evidence as well, and the others. Lateness and paths are not read from the depth,
+# which is a rule further on: engines that store results after the evaluation would blame somebody an evaluation later.
 _WEIGHED = f"{ALL}\n/ on (<job>, transport) group_left () (5 * {NOISE})\nor" + _late(f"\n/ {_LATE_NEED}")
 _NOT_WEIGHED = _named(f"{_ONE}\n/ {_ONE_NEED}")
 
