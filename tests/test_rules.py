@@ -262,19 +262,23 @@ def test_a_habit_is_remembered_while_it_lasts_and_forgotten_when_it_has_ended(ha
     noise = 0.004 * np.sin(np.arange(times.size) * 2.4)
     ended = START + 3 * 3600
     samples = [
-        Series("gpu:nccl_lateness:healthy", gpu_labels(gpu), times, np.where(times < until, habit, 0.0) + noise)
+        Series("job:nccl_evidence:healthy", lateness_of(gpu), times, np.where(times < until, habit, 0.0) + noise)
         for gpu, until in {"never": START, "ended": ended, "always": times[-1] + 1}.items()
     ]
     (usual,) = (group for group in build.recording(config.Site()) if group.name == "nccl-usual")
     files = {"rules": rule_file([usual])}
     moments = engine.Moments(START, times[-1], 30, 30, False)
-    told = engine.replay(rule_engine(), files, samples, moments, "gpu:nccl_lateness:usual", START).series
+    told = engine.replay(rule_engine(), files, samples, moments, "job:nccl_evidence:usual", START).series
     found = {dict(each.labels)["gpu"]: each for each in told}
 
     assert found["never"].values == pytest.approx(0, abs=0.005)
     assert found["always"].values == pytest.approx(habit, abs=0.005)
     assert found["ended"].values[found["ended"].times < ended] == pytest.approx(habit, abs=0.005)
     assert abs(found["ended"].values[-1]) < 0.02, "what counts for half a day is the last"
+
+
+def lateness_of(gpu: str) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((*gpu_labels(gpu), ("of", "lateness"))))
 
 
 def gpu_labels(gpu: str) -> tuple[tuple[str, str], ...]:
@@ -299,13 +303,13 @@ def excess_of(lateness: Sequence[float], rewritten: int = 1, usual: float | None
     samples = [
         Series("gpu:nccl_lateness:ratio", one, times, np.array(lateness)),
         Series("gpu:nccl_exec:sum", tuple(sorted(one + shape)), times, 1000.0 + dumps // rewritten),
-        Series("job:nccl_lateness:spread", job, times, np.full(len(lateness), 0.01)),
+        Series("job:nccl_evidence:spread", (("of", "lateness"), *job), times, np.full(len(lateness), 0.01)),
         Series("job:nccl_gpus:count", job, times, np.full(len(lateness), 4.0)),
         Series("job:nccl_progress:timestamp", job, times, times),
         Series("node:nccl_gpus:count", (("instance", "n0"), *one[1:]), times, np.full(len(lateness), 4.0)),
     ]
     if usual is not None:
-        samples.append(Series("gpu:nccl_lateness:usual", one, times, np.full(len(lateness), usual)))
+        samples.append(Series("job:nccl_evidence:usual", lateness_of("GPU0"), times, np.full(len(lateness), usual)))
     told = alone(EXCESS, samples, times[-1])
     return {round((at - START) / 30): value for each in told for at, value in zip(each.times, each.values, strict=True)}
 
@@ -337,9 +341,12 @@ def lost(now: Mapping[str, float]) -> float:
     ]
     for size, speed in now.items():
         kind = job | {"comm_name": "dp", "collective": "AllReduce", "message_size": size, "algo_proto": "RING_SIMPLE"}
-        of = tuple(sorted(kind.items()))
-        for name, value in {"best": speed, "usual": 100.0, "spread": 0.02}.items():
-            samples.append(Series(f"peer:nccl_busbw:{name}", of, times, np.full(10, value)))
+        learned = tuple(sorted((kind | {"of": "bandwidth"}).items()))
+        samples += [
+            Series("peer:nccl_busbw:best", tuple(sorted(kind.items())), times, np.full(10, speed)),
+            Series("job:nccl_evidence:usual", learned, times, np.full(10, 100.0)),
+            Series("job:nccl_evidence:spread", learned, times, np.full(10, 0.02)),
+        ]
     (told,) = alone(DEPTH, samples, times[-1])
     return float(told.values[-1])
 

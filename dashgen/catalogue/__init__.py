@@ -4,6 +4,7 @@ A rule reads what stands before it in its group, or what an earlier evaluation r
 
 from __future__ import annotations
 
+from dashgen.catalogue import learned
 from dashgen.catalogue.signals import (
     acceptance,
     bandwidth,
@@ -21,9 +22,7 @@ from dashgen.catalogue.signals import (
 from dashgen.model import Alert, Signal
 
 SIGNALS: tuple[Signal, ...] = (
-    *transport.LEARNED,
-    *lateness.LEARNED,
-    *throughput.LEARNED,
+    *learned.SIGNALS,
     *stalls.SIGNALS,
     freshness.PRESENCE,
     transport.BEST,

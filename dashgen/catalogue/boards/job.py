@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dashgen.catalogue.baselines import remembered
+from dashgen.catalogue.baselines import spread
 from dashgen.catalogue.boards.job_details import CHOSEN, DETAILS
 from dashgen.catalogue.boards.parts import (
     COLLECTIVE,
@@ -33,7 +33,7 @@ _WHERE = {
 }
 
 
-_NOISE = by_half(remembered("peer:nccl_busbw:spread{<of_job>}"), '{transport=~"$transport"}')
+_NOISE = by_half(spread("bandwidth", "<of_job>"), '{transport=~"$transport"}')
 # What a path must have lost for a line of its own: the least that makes it a suspect.
 _SLOW = 0.12
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dashgen.catalogue.baselines import remembered
+from dashgen.catalogue.baselines import SPREAD, spread
 from dashgen.catalogue.boards.gpus import BESIDE_LATENESS
 from dashgen.catalogue.boards.parts import FEW, GPU, JOB, NODE, PATH, answers, link, named, says, worst
 from dashgen.catalogue.boards.verdicts import VALUES, sentence
@@ -19,7 +19,7 @@ _NODE = "${__data.fields.<node_label>}"
 _TO_FABRIC = {"Fabric and GPUs of the node": link("fabric", job="${job}", node=_NODE)}
 _TO_NODE = {"This node alone": link("outliers", job="${job}", node=_NODE), **_TO_FABRIC}
 
-_NOISE = remembered("job:nccl_lateness:spread{<of_job>}")
+_NOISE = spread("lateness", "<of_job>")
 # What makes a GPU a suspect, as the verdict has it, at any time that is shown; its mates wait for it at collectives
 # across nodes, and are late themselves by half as much.
 _AT_WORST = f"max_over_time(gpu:nccl_lateness_excess:ratio{_GPUS}[$__range])"
@@ -293,9 +293,10 @@ _EACH_GPU = Row(
             width=8,
         ),
         answers(
-            "job:nccl_lateness:spread",
+            SPREAD,
             title="Noise of lateness",
-            query=remembered("@{<of_job>}"),
+            question="How far does the lateness of the job's GPUs stray from what they are used to?",
+            query=spread("lateness", "<of_job>"),
             legend="the noisiest quarter of the GPUs",
             read="A GPU is a suspect when it is four times as much later than it is used to, and 10 % at least.",
             bad="more than a few percent: ranks are late in turn, as in uneven work, and one late GPU is hard to tell",
@@ -303,9 +304,10 @@ _EACH_GPU = Row(
             width=8,
         ),
         answers(
-            "peer:nccl_slowness:spread",
+            SPREAD,
             title="Noise of each path",
-            query=named(worst("<of_job>", "transport"), *PATH),
+            question="How far does the slowness of each path stray from what it is used to?",
+            query=named(worst('of="slowness", <of_job>', "transport"), *PATH),
             legend="{{who}}",
             read="The eight noisiest of each transport in the shown time.",
             bad="much more than its neighbours: a path that flaps, or traffic that changes",

@@ -7,8 +7,8 @@ The slowest execution time is the earliest arriver and never to blame. Here bigg
 
 from __future__ import annotations
 
-from dashgen.catalogue import groups
-from dashgen.catalogue.baselines import for_long, learned, remembered, without_past
+from dashgen.catalogue import baselines, groups
+from dashgen.catalogue.baselines import for_long, usual, without_past
 from dashgen.catalogue.signals.freshness import ABANDONED, ABANDONED_SOURCES, NEW, SEEN, SEEN_SOURCES
 from dashgen.catalogue.signals.transport import LIKE, beyond
 from dashgen.model import Signal, Unit, indented
@@ -92,15 +92,9 @@ def _lasting(offset: str = "") -> str:
 ) / 2"""
 
 
-LEARNED = learned(
-    "gpu:nccl_lateness",
-    judged=_lasting(" offset <4 dumps>"),
-    what="the lateness that a GPU is used to",
-    unit=Unit.RATIO,
-    labels=GPU,
-    shared=True,
-)
-SPREAD = remembered("job:nccl_lateness:spread")
+LASTED = _lasting(" offset <4 dumps>")
+"""The lateness that was judged four dumps ago, of each GPU."""
+SPREAD = baselines.spread("lateness")
 """How far the lateness of the job's GPUs strays."""
 
 
@@ -116,7 +110,7 @@ def slower(chosen: str = "", over: str = "<3 dumps in a row>") -> str:
     or somebody late; Inspector does not tell which GPUs are its members, so who it is stays open.
     """
     lateness = f"gpu:nccl_lateness:ratio{{{chosen}}}"
-    return f"{remembered(f'gpu:nccl_lateness:usual{{{chosen}}}')} - max_over_time({lateness}[{over}])"
+    return f"{usual('lateness', chosen)} - ignoring (of) max_over_time({lateness}[{over}])"
 
 
 # Communicators within one node have as many ranks as it has GPUs, or a half, a quarter or an eighth of them.
@@ -125,7 +119,7 @@ _WITHIN_A_NODE = "\nor\n".join(
 )
 # A domain may span several nodes: those that wait in it arrive late at other domains together with the one they wait for.
 _WAITS = f"""max by (<job>, <node>) (
-  clamp_min({beyond('{transport="nvlink"}')}, 0)
+  clamp_min({beyond('transport="nvlink"')}, 0)
   and on (<job>) (
     job:nccl_transport:info{{transport="nvlink"}}
     unless on (<job>, nranks) (
@@ -154,7 +148,7 @@ SIGNALS = (
       or
       {for_long("gpu:nccl_lateness:ratio")}
     )
-    - clamp_min({remembered("gpu:nccl_lateness:usual")}, 0)
+    - ignoring (of) clamp_min({usual("lateness")}, 0)
     or
     {without_past("gpu:nccl_lateness:ratio")}
   )

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dashgen.catalogue import groups
-from dashgen.catalogue.baselines import learned, remembered
+from dashgen.catalogue.baselines import usual
 from dashgen.catalogue.signals.freshness import NEW, SEEN
 from dashgen.catalogue.signals.hosts import TENSOR_ACTIVE
 from dashgen.model import Signal, Unit, labelled
@@ -50,13 +50,8 @@ CURRENT = Signal(
     group=groups.VERDICT,
 )
 
-LEARNED = learned(
-    "job:training_throughput",
-    judged="max_over_time(job:training_throughput:current[<2 dumps in a row>] offset <4 dumps>)",
-    what="the throughput that a job is used to",
-    unit=Unit.COUNT,
-    labels=("<job>", "evidence"),
-)[:2]
+REACHED = "max_over_time(job:training_throughput:current[<2 dumps in a row>] offset <4 dumps>)"
+"""The throughput that was judged four dumps ago."""
 
 SIGNALS = (
     Signal(
@@ -67,7 +62,7 @@ SIGNALS = (
         expr=f"""
 round(
   1
-  - max_over_time(job:training_throughput:current[<2 dumps in a row>]) / ({remembered("job:training_throughput:usual")} > 0)
+  - max_over_time(job:training_throughput:current[<2 dumps in a row>]) / ignoring (of) ({usual("throughput")} > 0)
   {NEW},
   0.0001
 )""",

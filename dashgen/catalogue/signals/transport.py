@@ -12,7 +12,7 @@ within a domain every node is a path of its own, across domains every GPU number
 from __future__ import annotations
 
 from dashgen.catalogue import groups
-from dashgen.catalogue.baselines import learned, remembered
+from dashgen.catalogue.baselines import spread, usual
 from dashgen.catalogue.signals.freshness import ABANDONED, ABANDONED_SOURCES, NEW, SEEN, SEEN_SOURCES
 from dashgen.model import Signal, Unit, indented
 
@@ -66,23 +66,10 @@ max by (<job>, <peer>) (
     group=groups.VERDICT,
 )
 
-LEARNED = (
-    *learned(
-        "peer:nccl_busbw",
-        judged="max_over_time(peer:nccl_busbw:best{<waiting>}[<2 dumps in a row>] offset <4 dumps>)",
-        what="the bandwidth that a kind of collective is used to",
-        unit=Unit.GBPS,
-        labels=("<job>", "<peer>"),
-        floor=0.02,
-    ),
-    *learned(
-        "peer:nccl_slowness",
-        judged="min_over_time(peer:nccl_slowness:ratio[<2 dumps in a row>] offset <4 dumps>)",
-        what="the slowness that a path is used to",
-        unit=Unit.RATIO,
-        labels=PATH,
-    ),
-)
+BANDWIDTH = "max_over_time(peer:nccl_busbw:best{<waiting>}[<2 dumps in a row>] offset <4 dumps>)"
+"""The bandwidth that was judged four dumps ago, of each kind of collective."""
+SLOW_PATHS = "min_over_time(peer:nccl_slowness:ratio[<2 dumps in a row>] offset <4 dumps>)"
+"""The slowness that was judged four dumps ago, of each path."""
 
 # Two dumps in a row count by the better one.
 _NOW = "max_over_time(peer:nccl_busbw:best[<2 dumps in a row>])"
@@ -98,7 +85,7 @@ def by_half(each: str, chosen: str = "") -> str:
 
 
 # All sizes, collectives and algorithms, each against its own past. A frozen file is not judged: what it says is old.
-LOST = f"""{by_half(f"(1 - {_NOW} / {remembered('peer:nccl_busbw:usual')})")}
+LOST = f"""{by_half(f"(1 - {_NOW} / ignoring (of) {usual('bandwidth')})")}
 {NEW}"""
 """How far each transport of a job is below the bandwidth that it is used to."""
 LOST_SOURCES = (
@@ -106,7 +93,7 @@ LOST_SOURCES = (
     "ByteDance's traces (0.6 to 4.3 %): floors keep z-scores from exploding (Nebius saw z = 577 on a healthy run). Half of the kinds: in a job of a "
     "foreign simulator one message of four fell to a third in every other dump, and a mean weighted by what each knows believed it alone."
 )
-NOISE = by_half(f"({remembered('peer:nccl_busbw:spread')} and {_NOW})")
+NOISE = by_half(f"({spread('bandwidth')} and ignoring (of) {_NOW})")
 """How far the bandwidth of each transport strays on its own, of kinds that are told now."""
 ALL = 'job:nccl_suspect:depth{suspect=~"network|nvlink", <node>="", <gpu>=""}'
 """What each transport has lost, as recorded among the suspects."""
@@ -123,9 +110,9 @@ FAMILIAR = Signal(
     question="How much of its usual communication does the job do now?",
     healthy="near 1; an evaluation or another phase does less, and is not compared with the past",
     expr=f"""
-count by (<job>) (max_over_time(peer:nccl_busbw:best[<3 dumps in a row>]) and {remembered("peer:nccl_busbw:usual")})
+count by (<job>) (max_over_time(peer:nccl_busbw:best[<3 dumps in a row>]) and ignoring (of) {usual("bandwidth")})
 /
-count by (<job>) (max_over_time(peer:nccl_busbw:best[<30 dumps>]) and {remembered("peer:nccl_busbw:usual")})""",
+count by (<job>) (max_over_time(peer:nccl_busbw:best[<30 dumps>]) and ignoring (of) {usual("bandwidth")})""",
     unit=Unit.RATIO,
     labels=("<job>",),
     sources="Three dumps: a step may be longer than a dump; thirty: a job that does something else for a quarter of an hour has changed for good.",
@@ -155,8 +142,8 @@ avg by (<job>, transport, <node>, <gpu>) (
 
 def beyond(chosen: str = "") -> str:
     """What each of the chosen paths has lost beyond its like."""
-    now = f"min_over_time(peer:nccl_slowness:ratio{chosen}[<2 dumps in a row>])"
-    return f"{now} - {remembered(f'peer:nccl_slowness:usual{chosen}')}"
+    now = f"min_over_time(peer:nccl_slowness:ratio{chosen and f'{{{chosen}}}'}[<2 dumps in a row>])"
+    return f"{now} - ignoring (of) {usual('slowness', chosen)}"
 
 
 DROP = Signal(

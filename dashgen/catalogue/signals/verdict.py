@@ -10,7 +10,7 @@ ten, until half of that is left. The verdict is the first of those whom no other
 from __future__ import annotations
 
 from dashgen.catalogue import groups
-from dashgen.catalogue.baselines import UNFAMILIAR, remembered, without_past
+from dashgen.catalogue.baselines import UNFAMILIAR, spread, without_past
 from dashgen.catalogue.names import SINCE, VERDICT
 from dashgen.catalogue.signals.freshness import IN_THIS_DUMP, NEW
 from dashgen.catalogue.signals.lateness import SPREAD, late_from, slower
@@ -40,12 +40,12 @@ _ONE = f"""(
   )
 )"""
 # How far a path strays, or most of its like do where it does not: that it was quiet for two hours is luck.
-_STRAYS = remembered("peer:nccl_slowness:spread")
+_STRAYS = spread("slowness")
 _MOST_STRAY = f"on (<job>, transport) group_left () quantile by (<job>, transport) (0.5, {_STRAYS})"
 _ONE_NEED = f"""clamp_min(
   6 * (
     clamp_min({_STRAYS} - {_MOST_STRAY}, 0) + {_MOST_STRAY}
-    or
+    or ignoring (of)
     0 * peer:nccl_slowness:ratio
   ),
   0.12
@@ -168,7 +168,7 @@ label_replace(
 # Those against whom lost throughput is evidence as well, and the others. Lateness and paths are not read from the depth,
 # which is a rule further on: engines that store results after the evaluation would blame somebody an evaluation later.
 _WEIGHED = f"{ALL}\n/ on (<job>, transport) group_left () (5 * {NOISE})\nor" + _late(f"\n/ {_LATE_NEED}")
-_NOT_WEIGHED = _named(f"{_ONE}\n/ {_ONE_NEED}")
+_NOT_WEIGHED = _named(f"{_ONE}\n/ ignoring (of) {_ONE_NEED}")
 
 SIGNALS = (
     Signal(

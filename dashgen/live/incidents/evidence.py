@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from dashgen.catalogue.baselines import POSITION
+from dashgen.catalogue.baselines import POSITION, SPREAD, USUAL
 from dashgen.config.site import Site
 from dashgen.live.incidents.history import History
 from dashgen.recordings.format import Labels, Series
@@ -24,11 +24,7 @@ UNUSUAL = 2.0
 """Standard deviations, averaged over all paths that were hit: one of them alone strays as far in one dump of 40."""
 
 _MEMORY = 4 * 3600.0  # seconds; how far back what is usual is looked for
-_SPREADS = {
-    BEST: "peer:nccl_busbw:spread",
-    SLOWNESS: "peer:nccl_slowness:spread",
-    LATENESS: "job:nccl_lateness:spread",  # one for all of its GPUs
-}
+_OF = {BEST: "bandwidth", SLOWNESS: "slowness", LATENESS: "lateness"}
 _LEAST = {BEST: 0.02, SLOWNESS: 0.02, LATENESS: 0.025}  # spreads that the rules assume at least
 
 Values = np.ndarray[tuple[int], np.dtype[np.float64]]
@@ -80,8 +76,9 @@ def _shape(labels: Labels) -> tuple[str, str]:
 
 
 def _last(history: History, name: str, before: float, labels: Mapping[str, str]) -> dict[Labels, float]:
-    """What was last learned before a moment, by labels."""
-    return {one.labels: float(one.values[-1]) for one in history.series(name, before - _MEMORY, before, labels)}
+    """What was last learned before a moment, by the labels of what it was learned of."""
+    found = history.series(name, before - _MEMORY, before, labels)
+    return {tuple(each for each in one.labels if each[0] != "of"): float(one.values[-1]) for one in found}
 
 
 # A server may have values that leave all bounds here; what is not finite then does not count.
@@ -100,8 +97,9 @@ def _strays(
     Of lateness, worse is later, or with ``slower`` the contrary: who waits for somebody else. For a GPU that has
     learned nothing, what a fixed position explains is usual, as for the rules.
     """
-    usual = _last(history, f"{name.rpartition(':')[0]}:usual", start, {**of_job, **more})
-    spread = _last(history, _SPREADS[name], start, of_job)
+    learned = {**of_job, "of": _OF[name]}
+    usual = _last(history, USUAL, start, {**learned, **more})
+    spread = _last(history, SPREAD, start, learned)  # of lateness one for all GPUs
     of_all = max(spread.values(), default=0.0) if name == LATENESS else 0.0
     found = []
     for one in history.series(name, start, end, {**of_job, **more}):

@@ -14,6 +14,7 @@ from itertools import accumulate, groupby, pairwise
 
 import numpy as np
 
+from dashgen.catalogue.baselines import USUAL
 from dashgen.catalogue.names import SINCE, VERDICT
 from dashgen.catalogue.signals.fabric import SIGNALS as FABRIC
 from dashgen.config.site import Site
@@ -21,7 +22,7 @@ from dashgen.live.incidents.evidence import Reading, readings
 from dashgen.live.incidents.history import History
 from dashgen.recordings.format import Series
 
-THROUGHPUT, USUAL = "job:training_throughput:current", "job:training_throughput:usual"
+THROUGHPUT = "job:training_throughput:current"
 GPUS = "job:nccl_gpus:count"
 
 BRIDGED = 10
@@ -284,7 +285,8 @@ def _throughput(
         # What a job that stands still reports is old.
         return Throughput(evidence, before, None, back), one.length
     told = Throughput(evidence, before, middle, back)
-    usual = [float(each.values[-1]) for each in history.series(USUAL, one.start - 4 * BEFORE * dump, one.start, of_job)]
+    before_it = (one.start - 4 * BEFORE * dump, one.start)
+    usual = [float(each.values[-1]) for each in history.series(USUAL, *before_it, {**of_job, "of": "throughput"})]
     normal = usual[-1] if usual else told.before
     if not normal or not during:
         return told, None

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What evidence is used to: its healthy samples, their median, and how far they stray from that.
+
+A sample is believed only when two minutes later nobody objects: nothing is learned around a verdict or a pause, so
+a fault teaches nothing however long it lasts, and nothing while the job does something else, as in an evaluation. What
+was learned last is remembered for half a day. All evidence learns in the same way; the label ``of`` says which it is.
+"""
+
+from __future__ import annotations
+
+from dashgen.catalogue import groups
+from dashgen.catalogue.baselines import HEALTHY, SPREAD, UNFAMILIAR, USUAL, Evidence
+from dashgen.catalogue.signals import lateness, throughput, transport
+from dashgen.model import Signal, Unit, indented, labelled
+
+# What is learned is what is judged.
+_JUDGED: dict[Evidence, str] = {
+    "bandwidth": transport.BANDWIDTH,
+    "slowness": transport.SLOW_PATHS,
+    "lateness": lateness.LASTED,
+    "throughput": throughput.REACHED,
+}
+_SAMPLES = "\nor".join(labelled(promql, "of", of) for of, promql in _JUDGED.items())
+_LABELS = ("<job>", "of", "<peer>", "transport", "<node>", "<gpu>")
+
+
+def _enough(healthy: str) -> str:
+    """How many samples there are. While nothing is learned, nothing is forgotten either."""
+    return f"(count_over_time({healthy}[2h]) >= <6 results> and last_over_time({healthy}[<4 dumps>]))"
+
+
+def _strays(of: Evidence) -> str:
+    """How far healthy samples stray. The fewer there are, the less they know."""
+    healthy = f'{HEALTHY}{{of="{of}"}}'
+    return f"""
+(quantile_over_time(0.84, {healthy}[2h]) - quantile_over_time(0.16, {healthy}[2h])) / 2
+* (1 + <10 results> / {_enough(healthy)})"""
+
+
+SIGNALS = (
+    Signal(
+        name=HEALTHY,
+        question="Which samples may teach what evidence is used to?",
+        healthy="a value for every dump, with gaps around verdicts and pauses",
+        expr=f"""
+(
+  {indented(_SAMPLES)}
+)
+unless on (<job>) last_over_time(job:nccl_verdict:depth{{state!~"healthy|unknown"}}[<6 dumps>])
+unless on (<job>) max_over_time(job:nccl_dump_age:seconds[<6 dumps>]) > 4 * <dump>
+unless on (<job>) min_over_time(job:nccl_familiar:ratio[<6 dumps>]) {UNFAMILIAR}""",
+        unit=Unit.COUNT,
+        labels=(*_LABELS, "evidence"),
+        sources="Four dumps, two minutes: the time that a verdict takes, and two more around it; four dumps of age "
+        "are one missed dump, one scrape and one evaluation.",
+        group=groups.HEALTHY,
+    ),
+    Signal(
+        name=USUAL,
+        question="What is evidence used to: bandwidth, the slowness of paths, the lateness of GPUs, throughput?",
+        healthy="a slow line in the middle of the samples",
+        expr=f"quantile_over_time(0.5, {HEALTHY}[2h]) and {_enough(HEALTHY)}",
+        unit=Unit.COUNT,
+        labels=(*_LABELS, "evidence"),
+        sources="Two hours hold a checkpoint of any habit; six samples, three minutes, come before any verdict.",
+        group=groups.USUAL,
+    ),
+    Signal(
+        name=SPREAD,
+        question="How far does evidence stray from what it is used to?",
+        healthy="small, and steady",
+        # Bandwidth is told as a share. Of lateness, the noisiest quarter of a job's GPUs counts for all of them.
+        expr=f"""
+clamp_min(
+  ({indented(_strays("bandwidth"), 3)})
+  / {USUAL},
+  0.02
+)
+or
+{indented(_strays("slowness"), 0)}
+or
+quantile by (<job>, of) (
+  0.75,
+  {indented(_strays("lateness"))}
+)""",
+        unit=Unit.RATIO,
+        labels=_LABELS,
+        sources="Between the 16th and the 84th percentile lie two standard deviations of normal noise, and no outlier counts; ten samples tell half of what many do. "
+        "2 % is the least transfer noise of ByteDance's traces.",
+        group=groups.USUAL,
+    ),
+)
