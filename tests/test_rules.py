@@ -281,6 +281,40 @@ def lateness_of(gpu: str) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((*gpu_labels(gpu), ("of", "lateness"))))
 
 
+def test_what_was_learned_last_is_remembered_while_the_job_is_there() -> None:
+    """Through a fault of three hours, of which nothing is learned; and not when the job has gone."""
+    times = START + np.arange(0, 8 * 3600, 30.0)
+    learned, there = times < START + 3600, times < START + 4 * 3600
+    node = (("instance", "n0"), ("node", "n0"), ("slurm_job_id", "7"))
+    samples = [
+        Series("job:nccl_evidence:healthy", lateness_of("GPU0"), times[learned], 0.1 + 0.01 * np.sin(times[learned])),
+        Series("node:nccl_gpus:count", node, times[there], np.full(there.sum(), 8.0)),
+    ]
+    (group,) = (group for group in build.recording(config.Site()) if group.name == "nccl-usual")
+    moments = engine.Moments(START, times[-1], 30, 30, False)
+    told = engine.replay(
+        rule_engine(), {"rules": rule_file([group])}, samples, moments, "job:nccl_evidence:(usual|remembered)", START
+    ).series
+    usual, remembered = (next(one for one in told if one.name.endswith(name)) for name in ("usual", "remembered"))
+    assert not set(usual.times) & set(remembered.times)
+    assert remembered.values == pytest.approx(usual.values[-1])
+    assert abs(remembered.times[-1] - (START + 4 * 3600)) < 600
+
+
+def test_a_node_that_a_job_has_left_counts_no_more_until_it_comes_back() -> None:
+    times = START + 120.0 * np.arange(40)
+    away = (times > START + 600) & (times < START + 3600)
+    nodes = [(("instance", name), ("node", name), ("slurm_job_id", "7")) for name in ("n0", "n1")]
+    samples = [
+        Series("node:nccl_gpus:count", nodes[0], times, np.full(times.size, 8.0)),
+        Series("node:nccl_gpus:count", nodes[1], times[~away], np.full((~away).sum(), 8.0)),
+    ]
+    (told,) = alone("node:nccl_gpus:left", samples, times[-1])
+    assert told.labels == nodes[1] and set(told.values) == {8.0}
+    assert START + 1200 <= told.times[0] <= START + 1290
+    assert START + 3600 - 120 <= told.times[-1] <= START + 3600
+
+
 def gpu_labels(gpu: str) -> tuple[tuple[str, str], ...]:
     return (("gpu", gpu), ("node", "n0"), ("slurm_job_id", "7"))
 

@@ -25,6 +25,7 @@ SIGNALS: tuple[Signal, ...] = (
     *learned.SIGNALS,
     *stalls.SIGNALS,
     freshness.PRESENCE,
+    freshness.LEFT,
     transport.BEST,
     transport.SHAPE,
     lateness.TIME,

@@ -10,6 +10,7 @@ Evidence = Literal["bandwidth", "slowness", "lateness", "throughput"]
 
 HEALTHY: Final = "job:nccl_evidence:healthy"
 USUAL: Final = "job:nccl_evidence:usual"
+REMEMBERED: Final = "job:nccl_evidence:remembered"
 SPREAD: Final = "job:nccl_evidence:spread"
 
 MEMORY = "12h"
@@ -24,17 +25,17 @@ POSITION = 0.2
 
 def usual(of: Evidence, chosen: str = "") -> str:
     """What evidence, or the ``chosen`` series of it, was last used to. Matched with its values ``ignoring (of)``."""
-    return remembered(USUAL, of, chosen)
+    learned, remembered = (f"last_over_time({_of(name, of, chosen)}[<slow_result>])" for name in (USUAL, REMEMBERED))
+    return f"({learned} or {remembered})"
 
 
 def spread(of: Evidence, chosen: str = "") -> str:
     """How far evidence, or the ``chosen`` series of it, strayed last; for lateness the same for all GPUs of a job."""
-    return remembered(SPREAD, of, chosen)
+    return f"last_over_time({_of(SPREAD, of, chosen)}[{MEMORY}])"
 
 
-def remembered(series: str, of: Evidence, chosen: str = "") -> str:
-    """What was last learned."""
-    return f'last_over_time({series}{{of="{of}"{chosen and f", {chosen}"}}}[{MEMORY}])'
+def _of(series: str, of: Evidence, chosen: str) -> str:
+    return f'{series}{{of="{of}"{chosen and f", {chosen}"}}}'
 
 
 def for_long(series: str) -> str:

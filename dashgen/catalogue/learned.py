@@ -9,8 +9,9 @@ was learned last is remembered for half a day. All evidence learns in the same w
 from __future__ import annotations
 
 from dashgen.catalogue import groups
-from dashgen.catalogue.baselines import HEALTHY, SPREAD, UNFAMILIAR, USUAL, Evidence
+from dashgen.catalogue.baselines import HEALTHY, MEMORY, REMEMBERED, SPREAD, UNFAMILIAR, USUAL, Evidence
 from dashgen.catalogue.signals import lateness, throughput, transport
+from dashgen.catalogue.signals.freshness import SEEN, SEEN_SOURCES
 from dashgen.model import Signal, Unit, indented, labelled
 
 # What is learned is what is judged.
@@ -63,6 +64,20 @@ unless on (<job>) min_over_time(job:nccl_familiar:ratio[<6 dumps>]) {UNFAMILIAR}
         unit=Unit.COUNT,
         labels=(*_LABELS, "evidence"),
         sources="Two hours hold a checkpoint of any habit; six samples, three minutes, come before any verdict.",
+        group=groups.USUAL,
+    ),
+    Signal(
+        name=REMEMBERED,
+        question="What was evidence used to when anything was last learned of it?",
+        healthy="absent; a row for everything of which nothing is learned now",
+        # Here, and not wherever it is asked for: half a day of every GPU is much to read in every dump.
+        expr=f"""
+last_over_time({USUAL}[{MEMORY}])
+unless {USUAL}
+{SEEN}""",
+        unit=Unit.COUNT,
+        labels=(*_LABELS, "evidence"),
+        sources=f"Half a day: longer than most faults last that a job survives. {SEEN_SOURCES}",
         group=groups.USUAL,
     ),
     Signal(

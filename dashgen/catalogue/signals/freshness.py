@@ -19,16 +19,12 @@ SEEN_SOURCES = "Presence is looked at every four dumps."
 
 LATELY = "max_over_time(node:nccl_gpus:count[<20 dumps>])"
 """The nodes of each job and their GPUs, by five looks at presence: some of them may meet a torn file or a scrape that failed."""
-EVER = "last_over_time(node:nccl_gpus:count[1d])"
-"""The nodes that each job had within a day, which is longer than any fault that it survives."""
+_LEFT = "last_over_time(node:nccl_gpus:left[<slow_result>])"
+EVER = f"(last_over_time(node:nccl_gpus:count[<24 dumps>]) or {_LEFT})"
+"""The nodes that each job had within a day, and their GPUs; a look longer than it takes until they count as left."""
 
-ABANDONED = f"""unless on (<job>, <node>) (
-  {EVER}
-  unless on (<job>, <node>)
-  {LATELY}
-)"""
+STAYED = f"unless on (<job>, <node>) {_LEFT}"
 """Not the nodes that a job has left: it was killed there, goes on elsewhere under its id, and its old files stay."""
-ABANDONED_SOURCES = "Twenty dumps are five looks at presence: of an exporter that misses half of its scrapes they hardly ever miss all. A day is longer than files should stay."
 
 NEW = "and on (<job>) count_over_time(job:nccl_progress:timestamp[<3 dumps in a row>]) >= 2"
 """What is judged: two of the last three dumps brought news, so that the last dump before a pause does not count again and again."""
@@ -85,6 +81,23 @@ unless on (<job>, <node>) (
     unit=Unit.COUNT,
     labels=("<job>", "<node>", "<instance>"),
     sources="Six dumps: the four since the last look, one that came a scrape late and one more.",
+    group=groups.PRESENCE,
+)
+
+LEFT = Signal(
+    name="node:nccl_gpus:left",
+    question="Which nodes has the job left, or lost, and with how many GPUs?",
+    healthy="absent",
+    # Here, and not wherever it is asked for: a day is much to read in every dump.
+    expr=f"""
+last_over_time(node:nccl_gpus:count[1d])
+unless on (<job>, <node>)
+{LATELY}
+{SEEN}""",
+    unit=Unit.COUNT,
+    labels=("<job>", "<node>", "<instance>"),
+    sources="Twenty dumps are five looks at presence: of an exporter that misses half of its scrapes they hardly ever miss all. "
+    f"A day is longer than files should stay, and than any fault that a job survives. {SEEN_SOURCES}",
     group=groups.PRESENCE,
 )
 

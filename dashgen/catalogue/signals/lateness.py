@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dashgen.catalogue import baselines, groups
 from dashgen.catalogue.baselines import for_long, usual, without_past
-from dashgen.catalogue.signals.freshness import ABANDONED, ABANDONED_SOURCES, NEW, SEEN, SEEN_SOURCES
+from dashgen.catalogue.signals.freshness import NEW, SEEN, SEEN_SOURCES, STAYED
 from dashgen.catalogue.signals.transport import LIKE, beyond
 from dashgen.model import Signal, Unit, indented
 
@@ -32,12 +32,12 @@ TIME = Signal(
 (round(sum by ({_SHAPE}) (<exec>{{<waiting>, <selector>}}), 0.000001) > 0)
 * on ({_SHAPE}) group_left (kinds)
 count_values by ({_SHAPE}) ("kinds", count by ({_SHAPE}) (<exec>{{<waiting>, <selector>}}))
-{ABANDONED}
+{STAYED}
 {SEEN}""",
     unit=Unit.MICROSECONDS,
     labels=("<job>", "<node>", "<gpu>", "n_nodes", "nranks", "kinds"),
-    sources=f"{SEEN_SOURCES} {ABANDONED_SOURCES}"
-    " In random jobs whose steps take longer than a dump, sums over whatever a file held differed by 40 % between GPUs that are alike.",
+    sources=SEEN_SOURCES
+    + " In random jobs whose steps take longer than a dump, sums over whatever a file held differed by 40 % between GPUs that are alike.",
     group=groups.VERDICT,
 )
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from dashgen.catalogue import groups
 from dashgen.catalogue.baselines import spread, usual
-from dashgen.catalogue.signals.freshness import ABANDONED, ABANDONED_SOURCES, NEW, SEEN, SEEN_SOURCES
-from dashgen.model import Signal, Unit, indented
+from dashgen.catalogue.signals.freshness import NEW, SEEN, SEEN_SOURCES, STAYED
+from dashgen.model import Signal, Unit
 
 CLASSES = ("nvlink", "network", "mixed")
 PATH = ("<job>", "transport", "<node>", "<gpu>")
@@ -56,13 +56,13 @@ BEST = Signal(
     # A bucket of zeros has measured nothing, and nothing can be divided by it.
     expr=f"""
 max by (<job>, <peer>) (
-  max by (<job>, <node>, <peer>) (<busbw>{{<clean>, <selector>}}) > 0
-  {indented(ABANDONED)}
-)
+  max by (<job>, <node>, <peer>) (<busbw>{{<clean>, <selector>}})
+  {STAYED}
+) > 0
 {SEEN}""",
     unit=Unit.GBPS,
     labels=("<job>", "<peer>"),
-    sources=f"{SEEN_SOURCES} {ABANDONED_SOURCES}",
+    sources=SEEN_SOURCES,
     group=groups.VERDICT,
 )
 
