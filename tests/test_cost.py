@@ -55,7 +55,7 @@ def test_a_larger_fleet_costs_more_of_everything_and_a_rarer_scrape_less() -> No
 def test_rare_dumps_cost_more_each_and_less_an_hour() -> None:
     taken = [forecast(usual(2048, 8), Site(dump_interval=dump)).rule_seconds or 0 for dump in (30, 60, 120, 600)]
     assert taken == sorted(taken)
-    hourly = [each / dump for each, dump in zip(taken, (30, 60, 120, 600), strict=True)]
+    hourly = [round(each / dump, 9) for each, dump in zip(taken, (30, 60, 120, 600), strict=True)]
     assert hourly == sorted(hourly, reverse=True)
 
 

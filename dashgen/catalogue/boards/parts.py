@@ -142,7 +142,8 @@ def throughput(bad: str, **more: Any) -> Panel:
 
     The axis begins where the curve does: a dip of six percent is a ripple on one that begins at zero.
     """
-    used_to = Query(expr=usual("throughput", "<of_job>"), legend="usual {{evidence}}")
+    # One line of what is learned and of what is remembered of it.
+    used_to = Query(expr=f"max by (<job>, evidence) {usual('throughput', '<of_job>')}", legend="usual {{evidence}}")
     names = {evidence: WORDS[evidence] for evidence in ("tensor", "collectives", "reported")}
     return answers(
         "job:training_throughput:current",
