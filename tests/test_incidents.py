@@ -252,7 +252,7 @@ def test_a_gpu_without_a_past_is_unusual_beyond_what_a_fixed_position_explains()
         return {one.unusual for one in found}
 
     assert odd(late=0.18) == {False} and odd(late=0.35) == {True}
-    past = Series("job:nccl_evidence:usual", (*labels[:2], ("of", "lateness"), labels[2]), times - 600, np.zeros(10))
+    past = Series("peer:nccl_evidence:usual", (*labels[:2], ("of", "lateness"), labels[2]), times - 600, np.zeros(10))
     assert odd(past, late=0.18) == {True}
 
 

@@ -262,13 +262,13 @@ def test_a_habit_is_remembered_while_it_lasts_and_forgotten_when_it_has_ended(ha
     noise = 0.004 * np.sin(np.arange(times.size) * 2.4)
     ended = START + 3 * 3600
     samples = [
-        Series("job:nccl_evidence:healthy", lateness_of(gpu), times, np.where(times < until, habit, 0.0) + noise)
+        Series("peer:nccl_evidence:healthy", lateness_of(gpu), times, np.where(times < until, habit, 0.0) + noise)
         for gpu, until in {"never": START, "ended": ended, "always": times[-1] + 1}.items()
     ]
     (usual,) = (group for group in build.recording(config.Site()) if group.name == "nccl-usual")
     files = {"rules": rule_file([usual])}
     moments = engine.Moments(START, times[-1], 30, 30, False)
-    told = engine.replay(rule_engine(), files, samples, moments, "job:nccl_evidence:usual", START).series
+    told = engine.replay(rule_engine(), files, samples, moments, "peer:nccl_evidence:usual", START).series
     found = {dict(each.labels)["gpu"]: each for each in told}
 
     assert found["never"].values == pytest.approx(0, abs=0.005)
@@ -287,13 +287,13 @@ def test_what_was_learned_last_is_remembered_while_the_job_is_there() -> None:
     learned, there = times < START + 3600, times < START + 4 * 3600
     node = (("instance", "n0"), ("node", "n0"), ("slurm_job_id", "7"))
     samples = [
-        Series("job:nccl_evidence:healthy", lateness_of("GPU0"), times[learned], 0.1 + 0.01 * np.sin(times[learned])),
+        Series("peer:nccl_evidence:healthy", lateness_of("GPU0"), times[learned], 0.1 + 0.01 * np.sin(times[learned])),
         Series("node:nccl_gpus:count", node, times[there], np.full(there.sum(), 8.0)),
     ]
     (group,) = (group for group in build.recording(config.Site()) if group.name == "nccl-usual")
     moments = engine.Moments(START, times[-1], 30, 30, False)
     told = engine.replay(
-        rule_engine(), {"rules": rule_file([group])}, samples, moments, "job:nccl_evidence:(usual|remembered)", START
+        rule_engine(), {"rules": rule_file([group])}, samples, moments, "peer:nccl_evidence:(usual|remembered)", START
     ).series
     usual, remembered = (next(one for one in told if one.name.endswith(name)) for name in ("usual", "remembered"))
     assert not set(usual.times) & set(remembered.times)
@@ -337,13 +337,13 @@ def excess_of(lateness: Sequence[float], rewritten: int = 1, usual: float | None
     samples = [
         Series("gpu:nccl_lateness:ratio", one, times, np.array(lateness)),
         Series("gpu:nccl_exec:sum", tuple(sorted(one + shape)), times, 1000.0 + dumps // rewritten),
-        Series("job:nccl_evidence:spread", (("of", "lateness"), *job), times, np.full(len(lateness), 0.01)),
+        Series("peer:nccl_evidence:spread", (("of", "lateness"), *job), times, np.full(len(lateness), 0.01)),
         Series("job:nccl_gpus:count", job, times, np.full(len(lateness), 4.0)),
         Series("job:nccl_progress:timestamp", job, times, times),
         Series("node:nccl_gpus:count", (("instance", "n0"), *one[1:]), times, np.full(len(lateness), 4.0)),
     ]
     if usual is not None:
-        samples.append(Series("job:nccl_evidence:usual", lateness_of("GPU0"), times, np.full(len(lateness), usual)))
+        samples.append(Series("peer:nccl_evidence:usual", lateness_of("GPU0"), times, np.full(len(lateness), usual)))
     told = alone(EXCESS, samples, times[-1])
     return {round((at - START) / 30): value for each in told for at, value in zip(each.times, each.values, strict=True)}
 
@@ -378,8 +378,8 @@ def lost(now: Mapping[str, float]) -> float:
         learned = tuple(sorted((kind | {"of": "bandwidth"}).items()))
         samples += [
             Series("peer:nccl_busbw:best", tuple(sorted(kind.items())), times, np.full(10, speed)),
-            Series("job:nccl_evidence:usual", learned, times, np.full(10, 100.0)),
-            Series("job:nccl_evidence:spread", learned, times, np.full(10, 0.02)),
+            Series("peer:nccl_evidence:usual", learned, times, np.full(10, 100.0)),
+            Series("peer:nccl_evidence:spread", learned, times, np.full(10, 0.02)),
         ]
     (told,) = alone(DEPTH, samples, times[-1])
     return float(told.values[-1])

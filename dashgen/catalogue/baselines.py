@@ -8,10 +8,10 @@ from typing import Final, Literal
 Evidence = Literal["bandwidth", "slowness", "lateness", "throughput"]
 """What is compared with its past, in the label ``of``."""
 
-HEALTHY: Final = "job:nccl_evidence:healthy"
-USUAL: Final = "job:nccl_evidence:usual"
-REMEMBERED: Final = "job:nccl_evidence:remembered"
-SPREAD: Final = "job:nccl_evidence:spread"
+HEALTHY: Final = "peer:nccl_evidence:healthy"
+USUAL: Final = "peer:nccl_evidence:usual"
+REMEMBERED: Final = "peer:nccl_evidence:remembered"
+SPREAD: Final = "peer:nccl_evidence:spread"
 
 MEMORY = "12h"
 """How long what was learned is remembered without a healthy sample."""
@@ -27,6 +27,11 @@ def usual(of: Evidence, chosen: str = "") -> str:
     """What evidence, or the ``chosen`` series of it, was last used to. Matched with its values ``ignoring (of)``."""
     learned, remembered = (f"last_over_time({_of(name, of, chosen)}[<slow_result>])" for name in (USUAL, REMEMBERED))
     return f"({learned} or {remembered})"
+
+
+def shown(of: Evidence, chosen: str = "") -> str:
+    """What evidence was last used to, for boards: as one series, whose window hangs on no engine."""
+    return f"last_over_time({_of(USUAL, of, chosen)}[{MEMORY}])"
 
 
 def spread(of: Evidence, chosen: str = "") -> str:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dashgen.catalogue.baselines import SPREAD, spread
+from dashgen.catalogue.baselines import SPREAD, shown, spread
 from dashgen.catalogue.boards.gpus import BESIDE_LATENESS
 from dashgen.catalogue.boards.parts import FEW, GPU, JOB, NODE, PATH, answers, link, named, says, worst
 from dashgen.catalogue.boards.verdicts import VALUES, sentence
@@ -123,7 +123,7 @@ _SLOWER = answers(
     title="Slowness above the usual by GPU",
     question="How much slower than it is used to is each GPU among its like, in three dumps in a row?",
     # Boards are the same for every engine, whenever it shows a result.
-    query=f"{slower(_OF_GPUS, '<3 dumps>')}\nand bottomk(8, min_over_time(@{_GPUS}[$__range] @ end()))",
+    query=f"{slower(_OF_GPUS, '<3 dumps>', shown)}\nand bottomk(8, min_over_time(@{_GPUS}[$__range] @ end()))",
     legend="{{<node_label>}} {{<gpu_label>}}",
     read="The eight slowest of the shown time. Who waits is slower.",
     healthy="no line above four times the noise",

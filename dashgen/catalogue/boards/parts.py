@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from dashgen import catalogue
-from dashgen.catalogue.baselines import usual
+from dashgen.catalogue.baselines import shown
 from dashgen.catalogue.boards.verdicts import STATES, WORDS
 from dashgen.catalogue.names import VERDICT
 from dashgen.model import Annotation, Panel, PanelType, Query, Sensitivity, Severity, Unit, Variable
@@ -142,14 +142,13 @@ def throughput(bad: str, **more: Any) -> Panel:
 
     The axis begins where the curve does: a dip of six percent is a ripple on one that begins at zero.
     """
-    # One line of what is learned and of what is remembered of it.
-    used_to = Query(expr=f"max by (<job>, evidence) {usual('throughput', '<of_job>')}", legend="usual {{evidence}}")
+    usual = Query(expr=shown("throughput", "<of_job>"), legend="usual {{evidence}}")
     names = {evidence: WORDS[evidence] for evidence in ("tensor", "collectives", "reported")}
     return answers(
         "job:training_throughput:current",
         title="Throughput",
         legend="{{evidence}}",
-        also=(used_to,),
+        also=(usual,),
         read="Shaded are the degradation windows and the alerts.",
         bad=bad,
         lowest_first=True,

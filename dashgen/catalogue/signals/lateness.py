@@ -7,8 +7,10 @@ The slowest execution time is the earliest arriver and never to blame. Here bigg
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dashgen.catalogue import baselines, groups
-from dashgen.catalogue.baselines import for_long, usual, without_past
+from dashgen.catalogue.baselines import Evidence, for_long, usual, without_past
 from dashgen.catalogue.signals.freshness import NEW, SEEN, SEEN_SOURCES, STAYED
 from dashgen.catalogue.signals.transport import LIKE, beyond
 from dashgen.model import Signal, Unit, indented
@@ -103,14 +105,14 @@ def late_from(spread: str) -> str:
     return f"clamp_min(4 * {spread}, 0.1)"
 
 
-def slower(chosen: str = "", over: str = "<3 dumps in a row>") -> str:
+def slower(chosen: str = "", over: str = "<3 dumps in a row>", known: Callable[[Evidence, str], str] = usual) -> str:
     """How much slower than it is used to is each of the chosen GPUs among its peers, in three dumps in a row.
 
     Who waits for a late GPU is slower as well. Where nobody is late, one communicator among equal ones has a slow path
     or somebody late; Inspector does not tell which GPUs are its members, so who it is stays open.
     """
     lateness = f"gpu:nccl_lateness:ratio{{{chosen}}}"
-    return f"{usual('lateness', chosen)} - ignoring (of) max_over_time({lateness}[{over}])"
+    return f"{known('lateness', chosen)} - ignoring (of) max_over_time({lateness}[{over}])"
 
 
 # Communicators within one node have as many ranks as it has GPUs, or a half, a quarter or an eighth of them.
