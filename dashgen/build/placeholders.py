@@ -133,13 +133,14 @@ def words(site: Site) -> Mapping[str, str]:
 def _times(site: Site) -> dict[str, str]:
     """Placeholders that follow the dump interval."""
     long_pause = _silence(PAUSE, 10, site)
+    looked = durations.text(_looked(site))
     return {
         "dump": number(site.dump_interval),
         "every": number(evaluated_every(site)),
         "seen": _SEEN.format(span=durations.text(3 * site.dump_interval)),
-        "present": f"last_over_time(node:nccl_gpus:count[{durations.text(_looked(site))}])",
+        "present": f"last_over_time(node:nccl_gpus:count[{looked}])",
         # A window that holds the last result of a group that is evaluated every four dumps.
-        "slow_result": durations.text(_looked(site)),
+        "slow_result": looked,
         # The moment of the newest result that a rule can see.
         "now": f"(time() - {number(lag(site))})" if site.late_results else "time()",
         # How long before now the result is that came before the newest one that a rule can see, and a window of both.

@@ -25,21 +25,27 @@ POSITION = 0.2
 
 def usual(of: Evidence, chosen: str = "") -> str:
     """What evidence, or the ``chosen`` series of it, was last used to. Matched with its values ``ignoring (of)``."""
-    learned, remembered = (f"last_over_time({_of(name, of, chosen)}[<slow_result>])" for name in (USUAL, REMEMBERED))
+    learned, remembered = (f"last_over_time({only(name, of, chosen)}[<slow_result>])" for name in (USUAL, REMEMBERED))
     return f"({learned} or {remembered})"
 
 
 def shown(of: Evidence, chosen: str = "") -> str:
     """What evidence was last used to, for boards: as one series, whose window hangs on no engine."""
-    return f"last_over_time({_of(USUAL, of, chosen)}[{MEMORY}])"
+    return last(only(USUAL, of, chosen))
 
 
 def spread(of: Evidence, chosen: str = "") -> str:
     """How far evidence, or the ``chosen`` series of it, strayed last; for lateness the same for all GPUs of a job."""
-    return f"last_over_time({_of(SPREAD, of, chosen)}[{MEMORY}])"
+    return last(only(SPREAD, of, chosen))
 
 
-def _of(series: str, of: Evidence, chosen: str) -> str:
+def last(series: str) -> str:
+    """What was last learned, within half a day."""
+    return f"last_over_time({series}[{MEMORY}])"
+
+
+def only(series: str, of: Evidence, chosen: str = "") -> str:
+    """What a series says of one kind of evidence."""
     return f'{series}{{of="{of}"{chosen and f", {chosen}"}}}'
 
 

@@ -9,7 +9,7 @@ was learned last is remembered for half a day. All evidence learns in the same w
 from __future__ import annotations
 
 from dashgen.catalogue import groups
-from dashgen.catalogue.baselines import HEALTHY, MEMORY, REMEMBERED, SPREAD, UNFAMILIAR, USUAL, Evidence
+from dashgen.catalogue.baselines import HEALTHY, REMEMBERED, SPREAD, UNFAMILIAR, USUAL, Evidence, last, only
 from dashgen.catalogue.signals import lateness, throughput, transport
 from dashgen.catalogue.signals.freshness import SEEN, SEEN_SOURCES
 from dashgen.model import Signal, Unit, indented, labelled
@@ -32,7 +32,7 @@ def _enough(healthy: str) -> str:
 
 def _strays(of: Evidence) -> str:
     """How far healthy samples stray. The fewer there are, the less they know."""
-    healthy = f'{HEALTHY}{{of="{of}"}}'
+    healthy = only(HEALTHY, of)
     return f"""
 (quantile_over_time(0.84, {healthy}[2h]) - quantile_over_time(0.16, {healthy}[2h])) / 2
 * (1 + <10 results> / {_enough(healthy)})"""
@@ -72,7 +72,7 @@ unless on (<job>) min_over_time(job:nccl_familiar:ratio[<6 dumps>]) {UNFAMILIAR}
         healthy="absent; a row for everything of which nothing is learned now",
         # Here, and not wherever it is asked for: half a day of every GPU is much to read in every dump.
         expr=f"""
-last_over_time({USUAL}[{MEMORY}])
+{last(USUAL)}
 unless {USUAL}
 {SEEN}""",
         unit=Unit.COUNT,
