@@ -19,6 +19,12 @@ MEMORY = "12h"
 UNFAMILIAR = "<= 0.75"
 """A part of its usual communication that says that a job does something else, as in an evaluation."""
 
+LEAST = 0.1
+"""The least effect that convinces, however steady the evidence is: Greyhound (ATC'25) keeps changes of 10 %."""
+
+LEAST_OF_MANY = 0.12
+"""The least effect of one path that convinces: many are looked at."""
+
 POSITION = 0.2
 """What a fixed position explains before anything is learned: healthy Megatron runs, where rank 0 was first in 12 of 13 communicators."""
 
@@ -37,6 +43,11 @@ def shown(of: Evidence, chosen: str = "") -> str:
 def spread(of: Evidence, chosen: str = "") -> str:
     """How far evidence, or the ``chosen`` series of it, strayed last; for lateness the same for all GPUs of a job."""
     return last(only(SPREAD, of, chosen))
+
+
+def need(deviations: float, spread: str, least: float = LEAST) -> str:
+    """What evidence must reach to convince: so many standard deviations, and an effect."""
+    return f"clamp_min({deviations:g} * {spread}, {least:g})"
 
 
 def last(series: str) -> str:

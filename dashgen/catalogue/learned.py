@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What evidence is used to: its healthy samples, their median, and how far they stray from that.
 
-A sample is believed only when two minutes later nobody objects: nothing is learned around a verdict or a pause, so
+A sample is believed only when a minute later nobody objects: nothing is learned around a verdict or a pause, so
 a fault teaches nothing however long it lasts, and nothing while the job does something else, as in an evaluation. What
 was learned last is remembered for half a day. All evidence learns in the same way; the label ``of`` says which it is.
 """
@@ -27,7 +27,7 @@ _LABELS = ("<job>", "of", "<peer>", "transport", "<node>", "<gpu>")
 
 def _enough(healthy: str) -> str:
     """How many samples there are. While nothing is learned, nothing is forgotten either."""
-    return f"(count_over_time({healthy}[2h]) >= <6 results> and last_over_time({healthy}[<4 dumps>]))"
+    return f"(count_over_time({healthy}[2h]) >= <4 results> and last_over_time({healthy}[<4 dumps>]))"
 
 
 def _strays(of: Evidence) -> str:
@@ -47,12 +47,12 @@ SIGNALS = (
 (
   {indented(_SAMPLES)}
 )
-unless on (<job>) last_over_time(job:nccl_verdict:depth{{state!~"healthy|unknown"}}[<6 dumps>])
-unless on (<job>) max_over_time(job:nccl_dump_age:seconds[<6 dumps>]) > 4 * <dump>
-unless on (<job>) min_over_time(job:nccl_familiar:ratio[<6 dumps>]) {UNFAMILIAR}""",
+unless on (<job>) last_over_time(job:nccl_verdict:depth{{state!~"healthy|unknown"}}[<4 dumps>])
+unless on (<job>) max_over_time(job:nccl_dump_age:seconds[<4 dumps>]) > 4 * <dump>
+unless on (<job>) min_over_time(job:nccl_familiar:ratio[<4 dumps>]) {UNFAMILIAR}""",
         unit=Unit.COUNT,
         labels=(*_LABELS, "evidence"),
-        sources="Four dumps, two minutes: the time that a verdict takes, and two more around it; four dumps of age "
+        sources="Two dumps, a minute: most verdicts take no longer, and two more around it; four dumps of age "
         "are one missed dump, one scrape and one evaluation.",
         group=groups.HEALTHY,
     ),
@@ -63,7 +63,7 @@ unless on (<job>) min_over_time(job:nccl_familiar:ratio[<6 dumps>]) {UNFAMILIAR}
         expr=f"quantile_over_time(0.5, {HEALTHY}[2h]) and {_enough(HEALTHY)}",
         unit=Unit.COUNT,
         labels=(*_LABELS, "evidence"),
-        sources="Two hours hold a checkpoint of any habit; six samples, three minutes, come before any verdict.",
+        sources="Two hours hold a checkpoint of any habit; four samples, two minutes, come before any verdict, and the fewer there are the more they must say.",
         group=groups.USUAL,
     ),
     Signal(
@@ -86,11 +86,8 @@ unless {USUAL}
         healthy="small, and steady",
         # Bandwidth is told as a share. Of lateness, the noisiest quarter of a job's GPUs counts for all of them.
         expr=f"""
-clamp_min(
-  ({indented(_strays("bandwidth"), 3)})
-  / {USUAL},
-  0.02
-)
+({indented(_strays("bandwidth"), 1)})
+/ {USUAL}
 or
 {indented(_strays("slowness"), 0)}
 or
@@ -100,8 +97,7 @@ quantile by (<job>, of) (
 )""",
         unit=Unit.RATIO,
         labels=_LABELS,
-        sources="Between the 16th and the 84th percentile lie two standard deviations of normal noise, and no outlier counts; ten samples tell half of what many do. "
-        "2 % is the transfer noise of ByteDance's traces (0.6 to 4.3 %).",
+        sources="Between the 16th and the 84th percentile lie two standard deviations of normal noise, and no outlier counts; ten samples tell half of what many do.",
         group=groups.USUAL,
     ),
 )

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dashgen.catalogue.baselines import spread
+from dashgen.catalogue.baselines import LEAST_OF_MANY, spread
 from dashgen.catalogue.boards.job_details import CHOSEN, DETAILS
 from dashgen.catalogue.boards.parts import (
     COLLECTIVE,
@@ -34,8 +34,6 @@ _WHERE = {
 
 
 _NOISE = by_half(spread("bandwidth", "<of_job>"), '{transport=~"$transport"}')
-# What a path must have lost for a line of its own: the least that makes it a suspect.
-_SLOW = 0.12
 
 
 def _by_class(name: str, what: str, transport: str, bad: str, expected: str = "", read: str = "") -> Panel:
@@ -58,7 +56,7 @@ def _by_class(name: str, what: str, transport: str, bad: str, expected: str = ""
     drop = f'peer:nccl_busbw_drop:ratio{{transport="{transport}", <of_job>}}'
     slowest = Query(
         expr=f"({series}\n{FRESH})\n* on (<job>) group_left ()\n(\n  1 - max by (<job>) ({drop} - on (<job>, transport) group_left () {ALL})\n"
-        f"  and on (<job>) max by (<job>) (max_over_time({drop}[$__range] @ end())) > {_SLOW}\n)",
+        f"  and on (<job>) max by (<job>) (max_over_time({drop}[$__range] @ end())) > {LEAST_OF_MANY:g}\n)",
         legend="slowest path {{collective}} {{size_class}}",
     )
     return answers(

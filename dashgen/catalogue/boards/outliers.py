@@ -7,7 +7,7 @@ from dashgen.catalogue.baselines import SPREAD, shown, spread
 from dashgen.catalogue.boards.gpus import BESIDE_LATENESS
 from dashgen.catalogue.boards.parts import FEW, GPU, JOB, NODE, PATH, answers, link, named, says, worst
 from dashgen.catalogue.boards.verdicts import VALUES, sentence
-from dashgen.catalogue.signals.lateness import late_from, slower
+from dashgen.catalogue.signals.lateness import AS_LATE, LATEST, late_from, slower
 from dashgen.model import Dashboard, Query, Row, Sensitivity
 
 _OF_NODES = '<node_label>=~"$node", <of_job>'
@@ -25,7 +25,7 @@ _NOISE = spread("lateness", "<of_job>")
 _AT_WORST = f"max_over_time(gpu:nccl_lateness_excess:ratio{_GPUS}[$__range])"
 _WAS_LATE = (
     f"({_AT_WORST} > on (<job>) group_left () {late_from(_NOISE)})\n"
-    f"> on (<job>) group_left () 0.7 * max by (<job>) ({_AT_WORST})"
+    f"> on (<job>) group_left () {AS_LATE:g} * max by (<job>) ({_AT_WORST})"
 )
 # The nodes whose GPUs are shown one by one, as nobody can read a thousand rows: those with the latest GPUs, by what they
 # are used to; those about which that is not known come after all others.
@@ -33,8 +33,6 @@ _EIGHT_NODES = f"""topk(8, max by (<job>, <node>) (
   max_over_time(gpu:nccl_lateness_excess:ratio{_GPUS}[$__range] @ end())
   or max_over_time(gpu:nccl_lateness:ratio{_GPUS}[$__range] @ end()) - 2
 ))"""
-# Beyond this everybody is equally late: the rule records no more.
-_LATEST = 0.8
 
 # Grids: a column for each number of a GPU, whatever stands before the number in its name.
 
@@ -95,7 +93,7 @@ _BY_GPU = answers(
     width=10,
     height=10,
     minimum=0.0,
-    maximum=_LATEST,
+    maximum=LATEST,
     points=FEW,
 )
 

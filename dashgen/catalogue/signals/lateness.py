@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dashgen.catalogue import baselines, groups
-from dashgen.catalogue.baselines import Evidence, for_long, usual, without_past
+from dashgen.catalogue.baselines import LEAST, Evidence, for_long, need, usual, without_past
 from dashgen.catalogue.signals.freshness import NEW, SEEN, SEEN_SOURCES, STAYED
 from dashgen.catalogue.signals.transport import LIKE, beyond
 from dashgen.model import Signal, Unit, indented
@@ -19,8 +19,13 @@ GPU = ("<job>", "<node>", "<gpu>")
 
 _SHAPE = "<job>, <node>, <gpu>, n_nodes, nranks"
 
-# A hundredth is nobody's fault: most GPUs stay below it, and are not recorded.
-_NOTABLE = 0.01
+LATEST = 0.75
+"""Beyond four times as fast as its peers everybody is equally late."""
+AS_LATE = 0.75
+"""A part of the excess of the latest GPU, from which on others are about as late."""
+
+# Less than half of what convinces is nobody's fault: most GPUs stay below it, and are not recorded.
+_NOTABLE = LEAST / 2
 
 _OF_NODE = 'quantile by (<job>, <node>, n_nodes, nranks, kinds) (0.5, gpu:nccl_exec:sum{n_nodes="1"})'
 
@@ -31,7 +36,7 @@ TIME = Signal(
     # Rounded, so that the order in which an engine adds is no news. A step may take longer than a dump, whose file then
     # holds some kinds of it: files of as many kinds are like.
     expr=f"""
-(round(sum by ({_SHAPE}) (<exec>{{<waiting>, <selector>}}), 0.000001) > 0)
+(round(sum by ({_SHAPE}) (<exec>{{<waiting>, <selector>}}), 0.0001) > 0)
 * on ({_SHAPE}) group_left (kinds)
 count_values by ({_SHAPE}) ("kinds", count by ({_SHAPE}) (<exec>{{<waiting>, <selector>}}))
 {STAYED}
@@ -51,7 +56,7 @@ LATENESS = Signal(
     # communicator's shape. Where one domain holds the whole job, as a rack of NVL72 may, a late node is seen there alone:
     # its peers are those of its node, or all, whoever waits longer. Time decides, so the first synchronisation point, which
     # absorbs the wait, decides. Communicator shapes count alike: inside its node a late GPU is alone, while across nodes its
-    # mates, who waited for it, are late with it. Beyond five times as fast everybody is equally late: in a pipeline the
+    # mates, who waited for it, are late with it. Beyond four times as fast everybody is equally late: in a pipeline the
     # innocent look even more extreme.
     expr=f"""
 avg by (<job>, <node>, <gpu>) (
@@ -76,12 +81,12 @@ avg by (<job>, <node>, <gpu>) (
       / on ({LIKE}) group_left ()
       quantile by ({LIKE}) (0.5, gpu:nccl_exec:sum{{n_nodes!="1"}})
     ),
-    -0.8, 0.8
+    -{LATEST:g}, {LATEST:g}
   )
 )""",
     unit=Unit.RATIO,
     labels=GPU,
-    sources="0.8 is a fifth of the time: ByteDance's traces, where innocent stages show 0.01 of the median and the late one 0.16.",
+    sources="0.75 is a quarter of the time: ByteDance's traces, where innocent stages show 0.01 of the median and the late one 0.16.",
     group=groups.VERDICT,
 )
 
@@ -94,15 +99,15 @@ def _lasting(offset: str = "") -> str:
 ) / 2"""
 
 
-LASTED = _lasting(" offset <4 dumps>")
-"""The lateness that was judged four dumps ago, of each GPU."""
+LASTED = _lasting(" offset <2 dumps>")
+"""The lateness that was judged two dumps ago, of each GPU."""
 SPREAD = baselines.spread("lateness")
 """How far the lateness of the job's GPUs strays."""
 
 
 def late_from(spread: str) -> str:
     """The excess from which on a GPU is a suspect, where the lateness of the job's GPUs strays by ``spread``."""
-    return f"clamp_min(4 * {spread}, 0.1)"
+    return need(4, spread)
 
 
 def slower(chosen: str = "", over: str = "<3 dumps in a row>", known: Callable[[Evidence, str], str] = usual) -> str:
@@ -136,7 +141,7 @@ SIGNALS = (
     Signal(
         name="gpu:nccl_lateness_excess:ratio",
         question="How much later than it is used to is each GPU, in two and in three dumps in a row?",
-        healthy="absent, or a few percent now and then; what is within a hundredth is left out",
+        healthy="absent, or a few percent now and then; what is within a twentieth is left out",
         # A file that was not rewritten for three dumps says the same thing thrice, so what six dumps have counts. Who was early
         # and comes in time is not late. Without a past, a fixed position may explain a fifth, and six dumps are asked for.
         # A scrape that failed takes one of the three dumps, and not what the others say.
@@ -158,7 +163,7 @@ SIGNALS = (
   (
     {indented(_WAITS, 4)}
   )
-) > {_NOTABLE}
+) > {_NOTABLE:g}
 and count_over_time(gpu:nccl_lateness:ratio[<3 dumps in a row>]) >= <2 results>
 and on (<job>) job:nccl_gpus:count >= 4
 {NEW}""",

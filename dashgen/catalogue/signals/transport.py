@@ -66,10 +66,10 @@ max by (<job>, <peer>) (
     group=groups.VERDICT,
 )
 
-BANDWIDTH = "max_over_time(peer:nccl_busbw:best{<waiting>}[<2 dumps in a row>] offset <4 dumps>)"
-"""The bandwidth that was judged four dumps ago, of each kind of collective."""
-SLOW_PATHS = "min_over_time(peer:nccl_slowness:ratio[<2 dumps in a row>] offset <4 dumps>)"
-"""The slowness that was judged four dumps ago, of each path."""
+BANDWIDTH = "max_over_time(peer:nccl_busbw:best{<waiting>}[<2 dumps in a row>] offset <2 dumps>)"
+"""The bandwidth that was judged two dumps ago, of each kind of collective."""
+SLOW_PATHS = "min_over_time(peer:nccl_slowness:ratio[<2 dumps in a row>] offset <2 dumps>)"
+"""The slowness that was judged two dumps ago, of each path."""
 
 # Two dumps in a row count by the better one.
 _NOW = "max_over_time(peer:nccl_busbw:best[<2 dumps in a row>])"
@@ -89,8 +89,8 @@ LOST = f"""{by_half(f"(1 - {_NOW} / ignoring (of) {usual('bandwidth')})")}
 {NEW}"""
 """How far each transport of a job is below the bandwidth that it is used to."""
 LOST_SOURCES = (
-    "Two dumps: dumps of different nodes are up to one apart; 2 % is the transfer noise of "
-    "ByteDance's traces (0.6 to 4.3 %): floors keep z-scores from exploding (Nebius saw z = 577 on a healthy run). Half of the kinds: in a job of a "
+    "Two dumps: dumps of different nodes are up to one apart; a tenth is five times the transfer noise of "
+    "ByteDance's traces (2 %; 0.6 to 4.3 %): floors keep z-scores from exploding (Nebius saw z = 577 on a healthy run). Half of the kinds: in a job of a "
     "foreign simulator one message of four fell to a third in every other dump, and a mean weighted by what each knows believed it alone."
 )
 NOISE = by_half(f"({spread('bandwidth')} and ignoring (of) {_NOW})")
@@ -112,10 +112,10 @@ FAMILIAR = Signal(
     expr=f"""
 count by (<job>) (max_over_time(peer:nccl_busbw:best[<3 dumps in a row>]) and ignoring (of) {usual("bandwidth")})
 /
-count by (<job>) (max_over_time(peer:nccl_busbw:best[<30 dumps>]) and ignoring (of) {usual("bandwidth")})""",
+count by (<job>) (max_over_time(peer:nccl_busbw:best[<20 dumps>]) and ignoring (of) {usual("bandwidth")})""",
     unit=Unit.RATIO,
     labels=("<job>",),
-    sources="Three dumps: a step may be longer than a dump; thirty: a job that does something else for a quarter of an hour has changed for good.",
+    sources="Three dumps: a step may be longer than a dump; twenty: a job that does something else for ten minutes has changed for good.",
     group=groups.VERDICT,
 )
 

@@ -10,10 +10,10 @@ ten, until half of that is left. The verdict is the first of those whom no other
 from __future__ import annotations
 
 from dashgen.catalogue import groups
-from dashgen.catalogue.baselines import UNFAMILIAR, spread, without_past
+from dashgen.catalogue.baselines import LEAST_OF_MANY, UNFAMILIAR, need, spread, without_past
 from dashgen.catalogue.names import SINCE, VERDICT
 from dashgen.catalogue.signals.freshness import IN_THIS_DUMP, NEW
-from dashgen.catalogue.signals.lateness import SPREAD, late_from, slower
+from dashgen.catalogue.signals.lateness import AS_LATE, SPREAD, late_from, slower
 from dashgen.catalogue.signals.stalls import HABIT, WATCHED
 from dashgen.catalogue.signals.transport import ALL, LOST, LOST_SOURCES, NOISE, beyond
 from dashgen.model import Signal, Unit, indented, labelled
@@ -22,7 +22,7 @@ SUSPECT = ("<job>", "suspect", "transport", "<node>", "<gpu>")
 
 # One path is slow among equal ones. Many paths are looked at, so more is asked. Before anything is learned rails are
 # compared with their like: a GPU number does the same on all nodes, while a node may do something of its own.
-# A communicator is alone where it has as many ranks as the job has GPUs; the largest number of the last hour counts,
+# A communicator is alone where it has as many ranks as the job has GPUs; the largest number of the last two hours counts,
 # because a node that goes dark for a moment does not change what the job is.
 _ACROSS = 'peer:nccl_slowness:ratio{transport!="nvlink"}'
 _ONE = f"""(
@@ -36,19 +36,16 @@ _ONE = f"""(
   and on (<job>, transport) (
     job:nccl_transport:info
     unless on (<job>, nranks)
-    count_values by (<job>) ("nranks", max_over_time(job:nccl_gpus:count[1h]))
+    count_values by (<job>) ("nranks", max_over_time(job:nccl_gpus:count[2h]))
   )
 )"""
 # How far a path strays, or most of its like do where it does not: that it was quiet for two hours is luck.
 _STRAYS = spread("slowness")
 _MOST_STRAY = f"on (<job>, transport) group_left () quantile by (<job>, transport) (0.5, {_STRAYS})"
-_ONE_NEED = f"""clamp_min(
-  6 * (
-    clamp_min({_STRAYS} - {_MOST_STRAY}, 0) + {_MOST_STRAY}
-    or ignoring (of)
-    0 * peer:nccl_slowness:ratio
-  ),
-  0.12
+_PATH_STRAYS = f"""(
+  clamp_min({_STRAYS} - {_MOST_STRAY}, 0) + {_MOST_STRAY}
+  or ignoring (of)
+  0 * peer:nccl_slowness:ratio
 )"""
 # How late is the second of the nodes, which is the first as well where two come equally late.
 _SECOND = """min by (<job>) (topk by (<job>) (2, max by (<job>, <node>) (gpu:nccl_lateness_excess:ratio)))
@@ -67,11 +64,11 @@ _LATEST = f"""(
 # Without a past, the least effect alone.
 _LATE_NEED = "on (<job>) group_left () " + late_from(f"({SPREAD} or on (<job>) 0 * job:nccl_gpus:count)")
 # More than half of the GPUs of a node are about as late: the node is.
-_WHOLE_NODE = """(
+_WHOLE_NODE = f"""(
   count by (<job>, <node>) (
     gpu:nccl_lateness_excess:ratio
     > on (<job>) group_left ()
-    0.7 * max by (<job>) (gpu:nccl_lateness_excess:ratio)
+    {AS_LATE:g} * max by (<job>) (gpu:nccl_lateness_excess:ratio)
   )
   > 0.5 * max by (<job>, <node>) (<present>)
 )"""
@@ -151,15 +148,15 @@ label_replace(
 )"""
 
 
-def _late(need: str = "") -> str:
+def _late(by: str = "") -> str:
     """The node of the latest GPU as a suspect, and the GPU as another where it is alone in being late."""
     return f"""
 label_replace(
   max by (<job>, <node>) (
-    {indented(_LATEST + need, 4)}
+    {indented(_LATEST + by, 4)}
   )
   or
-  {indented(_LATEST + need)}
+  {indented(_LATEST + by)}
   unless on (<job>, <node>) {indented(_WHOLE_NODE)},
   "suspect", "straggler", "", ""
 )"""
@@ -167,8 +164,8 @@ label_replace(
 
 # Those against whom lost throughput is evidence as well, and the others. Lateness and paths are not read from the depth,
 # which is a rule further on: engines that store results after the evaluation would blame somebody an evaluation later.
-_WEIGHED = f"{ALL}\n/ on (<job>, transport) group_left () (5 * {NOISE})\nor" + _late(f"\n/ {_LATE_NEED}")
-_NOT_WEIGHED = _named(f"{_ONE}\n/ ignoring (of) {_ONE_NEED}")
+_WEIGHED = f"{ALL}\n/ on (<job>, transport) group_left () {need(5, NOISE)}\nor" + _late(f"\n/ {_LATE_NEED}")
+_NOT_WEIGHED = _named(f"{_ONE}\n/ ignoring (of) {need(6, _PATH_STRAYS, LEAST_OF_MANY)}")
 
 SIGNALS = (
     Signal(
@@ -179,7 +176,7 @@ SIGNALS = (
         unit=Unit.RATIO,
         labels=SUSPECT,
         sources=LOST_SOURCES
-        + " More than half of the GPUs, at 0.7 of the latest: mates of one late GPU are held up across nodes only, so by half. A rail without a past: a fifth in six dumps, as for lateness; "
+        + " More than half of the GPUs, at three quarters of the latest: mates of one late GPU are held up across nodes only, so by half. A rail without a past: a fifth in six dumps, as for lateness; "
         "the slowest of 415 random jobs that began healthy was slower by 0.32, and slow adapters by 0.4 to 0.58.",
         group=groups.VERDICT,
     ),
@@ -219,8 +216,8 @@ and on (<job>) {IN_THIS_DUMP}
 > 0.5 * max_over_time(job:nccl_gpus:count[<3 dumps in a row>])""",
         unit=Unit.COUNT,
         labels=SUSPECT,
-        sources="Effect and significance, as Greyhound (ATC'25), which keeps changes of 10 %: five standard deviations of 2 % at least; 12 % and six for "
-        "one path of many; a late GPU 10 % and four. 5 % is below the smallest published dip, which costs 6 %. "
+        sources="Effect and significance, as Greyhound (ATC'25), which keeps changes of 10 %: a tenth, and five standard deviations for a transport, four for a late GPU; 12 % and six for "
+        "one path of many. 5 % is below the smallest published dip, which costs 6 %. "
         "Six verdicts in ten dumps: that a job does something else is noticed some dumps late, and without them 480 random jobs gave 52 alarms without a cause and not 43.",
         group=groups.VERDICT,
     ),
@@ -301,14 +298,14 @@ label_replace(
 )
 or on (<job>)
 label_replace(
-  0 * group by (<job>) (last_over_time(job:nccl_suspect:since[<11 dumps in a row>])) and on (<job>) job:nccl_gpus:count,
+  0 * group by (<job>) (last_over_time(job:nccl_suspect:since[<10 dumps in a row>])) and on (<job>) job:nccl_gpus:count,
   "state", "recovering", "", ""
 )
 or on (<job>)
 label_replace(
   0 * (job:nccl_dump_age:seconds <= 4 * <dump> and on (<job>) last_over_time("""
         + ALL
-        + """[<5 dumps in a row>])),
+        + """[<6 dumps in a row>])),
   "state", "healthy", "", ""
 )
 or on (<job>)
