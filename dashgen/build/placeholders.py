@@ -71,6 +71,11 @@ def _looked(site: Site) -> float:
     return (8 if site.late_results else 4) * site.dump_interval + 2 * lag(site)
 
 
+def _believed_after(site: Site) -> float:
+    """Seconds until a sample is learned: evidence, suspect and verdict are three rules."""
+    return 2 * site.dump_interval + 3 * lag(site)
+
+
 def _silence(pause: float, dumps: int, site: Site) -> float:
     """Seconds of silence that no pause takes, with the dump that ends it and the evaluation that sees it.
 
@@ -146,6 +151,10 @@ def _times(site: Site) -> dict[str, str]:
         # How long before now the result is that came before the newest one that a rule can see, and a window of both.
         "result_ago": durations.text(evaluated_every(site) + lag(site)),
         "this_and_last": durations.text(_holding(2, site)),
+        # How old a sample is when it is learned: until then a verdict has come of it, where engines are late an evaluation
+        # later for each rule on the way. And how far back anything that happens speaks against it.
+        "believed_after": durations.text(_believed_after(site)),
+        "objected_within": durations.text(_believed_after(site) + 2 * site.dump_interval),
         # Until what GPUs do is known: a dump, and an evaluation for the scrape and for the rules each.
         "until_known": durations.text(site.dump_interval + 2 * evaluated_every(site)),
         "pause": number(_silence(CHECKPOINT, 6, site)),

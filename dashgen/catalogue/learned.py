@@ -47,9 +47,9 @@ SIGNALS = (
 (
   {indented(_SAMPLES)}
 )
-unless on (<job>) last_over_time(job:nccl_verdict:depth{{state!~"healthy|unknown"}}[<4 dumps>])
-unless on (<job>) max_over_time(job:nccl_dump_age:seconds[<4 dumps>]) > 4 * <dump>
-unless on (<job>) min_over_time(job:nccl_familiar:ratio[<4 dumps>]) {UNFAMILIAR}""",
+unless on (<job>) last_over_time(job:nccl_verdict:depth{{state!~"healthy|unknown"}}[<objected_within>])
+unless on (<job>) max_over_time(job:nccl_dump_age:seconds[<objected_within>]) > 4 * <dump>
+unless on (<job>) min_over_time(job:nccl_familiar:ratio[<objected_within>]) {UNFAMILIAR}""",
         unit=Unit.COUNT,
         labels=(*_LABELS, "evidence"),
         sources="Two dumps, a minute: most verdicts take no longer, and two more around it; four dumps of age "

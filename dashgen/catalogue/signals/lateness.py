@@ -99,8 +99,8 @@ def _lasting(offset: str = "") -> str:
 ) / 2"""
 
 
-LASTED = _lasting(" offset <2 dumps>")
-"""The lateness that was judged two dumps ago, of each GPU."""
+LASTED = _lasting(" offset <believed_after>")
+"""The lateness that was judged a moment ago, of each GPU."""
 SPREAD = baselines.spread("lateness")
 """How far the lateness of the job's GPUs strays."""
 

@@ -50,8 +50,8 @@ CURRENT = Signal(
     group=groups.VERDICT,
 )
 
-REACHED = "max_over_time(job:training_throughput:current[<2 dumps in a row>] offset <2 dumps>)"
-"""The throughput that was judged two dumps ago."""
+REACHED = "max_over_time(job:training_throughput:current[<2 dumps in a row>] offset <believed_after>)"
+"""The throughput that was judged a moment ago."""
 
 SIGNALS = (
     Signal(

@@ -66,10 +66,10 @@ max by (<job>, <peer>) (
     group=groups.VERDICT,
 )
 
-BANDWIDTH = "max_over_time(peer:nccl_busbw:best{<waiting>}[<2 dumps in a row>] offset <2 dumps>)"
-"""The bandwidth that was judged two dumps ago, of each kind of collective."""
-SLOW_PATHS = "min_over_time(peer:nccl_slowness:ratio[<2 dumps in a row>] offset <2 dumps>)"
-"""The slowness that was judged two dumps ago, of each path."""
+BANDWIDTH = "max_over_time(peer:nccl_busbw:best{<waiting>}[<2 dumps in a row>] offset <believed_after>)"
+"""The bandwidth that was judged a moment ago, of each kind of collective."""
+SLOW_PATHS = "min_over_time(peer:nccl_slowness:ratio[<2 dumps in a row>] offset <believed_after>)"
+"""The slowness that was judged a moment ago, of each path."""
 
 # Two dumps in a row count by the better one.
 _NOW = "max_over_time(peer:nccl_busbw:best[<2 dumps in a row>])"

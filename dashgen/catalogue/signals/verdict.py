@@ -122,7 +122,7 @@ _EXPLAINED = "\n".join(
         _explained(
             'suspect="straggler", <gpu>=""',
             "<job>, <node>",
-            'job:nccl_suspect:since{suspect="straggler", <gpu>!=""}',
+            'job:nccl_suspect:since{suspect="straggler", <gpu>!=""} and job:nccl_suspect:score',
         ),
         _explained('suspect="straggler"', "<job>, <node>", _slows('suspect="nvlink"')),
         _explained(
