@@ -72,7 +72,10 @@ def _looked(site: Site) -> float:
 
 
 def _believed_after(site: Site) -> float:
-    """Seconds until a sample is learned: evidence, suspect and verdict are three rules."""
+    """Seconds until a verdict has come of a sample.
+
+    Where results are stored afterwards, each of the rules on the way is an evaluation late: evidence, suspect, verdict.
+    """
     return 2 * site.dump_interval + 3 * lag(site)
 
 
@@ -151,8 +154,7 @@ def _times(site: Site) -> dict[str, str]:
         # How long before now the result is that came before the newest one that a rule can see, and a window of both.
         "result_ago": durations.text(evaluated_every(site) + lag(site)),
         "this_and_last": durations.text(_holding(2, site)),
-        # How old a sample is when it is learned: until then a verdict has come of it, where engines are late an evaluation
-        # later for each rule on the way. And how far back anything that happens speaks against it.
+        # How old a sample is when it is learned, and how far back anything that happens speaks against it.
         "believed_after": durations.text(_believed_after(site)),
         "objected_within": durations.text(_believed_after(site) + 2 * site.dump_interval),
         # Until what GPUs do is known: a dump, and an evaluation for the scrape and for the rules each.
