@@ -179,6 +179,7 @@ _LATENESS = answers(
     title="Lateness of GPUs above the usual",
     query=worst("<of_job>"),
     legend="{{<node_label>}} {{<gpu_label>}}",
+    also=(Query(expr=spread("lateness", "<of_job>"), legend="usual noise of a GPU"),),
     read="The part of their waiting time that the others spend on this GPU; bigger is later. Drawn are the eight "
     "latest of the shown time.",
     bad="one line far above the others: everybody waits for that GPU; those of one node together: the node",

@@ -21,7 +21,7 @@ _SHAPE = "<job>, <node>, <gpu>, n_nodes, nranks"
 
 LATEST = 0.75
 """Beyond four times as fast as its peers everybody is equally late."""
-AS_LATE = 0.75
+AS_LATE = 0.7
 """A part of the excess of the latest GPU, from which on others are about as late."""
 
 # Less than half of what convinces is nobody's fault: most GPUs stay below it, and are not recorded.

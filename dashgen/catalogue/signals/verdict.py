@@ -176,7 +176,7 @@ SIGNALS = (
         unit=Unit.RATIO,
         labels=SUSPECT,
         sources=LOST_SOURCES
-        + " More than half of the GPUs, at three quarters of the latest: mates of one late GPU are held up across nodes only, so by half. A rail without a past: a fifth in six dumps, as for lateness; "
+        + " More than half of the GPUs, at 0.7 of the latest: mates of one late GPU are held up across nodes only, so by half. A rail without a past: a fifth in six dumps, as for lateness; "
         "the slowest of 415 random jobs that began healthy was slower by 0.32, and slow adapters by 0.4 to 0.58.",
         group=groups.VERDICT,
     ),
