@@ -45,9 +45,9 @@ def spread(of: Evidence, chosen: str = "") -> str:
     return last(only(SPREAD, of, chosen))
 
 
-def need(deviations: float, spread: str, least: float = LEAST) -> str:
+def need(deviations: float, strays: str, least: float = LEAST) -> str:
     """What evidence must reach to convince: so many standard deviations, and an effect."""
-    return f"clamp_min({deviations:g} * {spread}, {least:g})"
+    return f"clamp_min({deviations:g} * {strays}, {least:g})"
 
 
 def last(series: str) -> str:

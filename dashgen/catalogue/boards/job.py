@@ -11,6 +11,7 @@ from dashgen.catalogue.boards.parts import (
     FEWEST,
     FRESH,
     JOB,
+    NOISE_OF_GPUS,
     PATH,
     TRANSPORT,
     answers,
@@ -179,7 +180,7 @@ _LATENESS = answers(
     title="Lateness of GPUs above the usual",
     query=worst("<of_job>"),
     legend="{{<node_label>}} {{<gpu_label>}}",
-    also=(Query(expr=spread("lateness", "<of_job>"), legend="usual noise of a GPU"),),
+    also=(NOISE_OF_GPUS,),
     read="The part of their waiting time that the others spend on this GPU; bigger is later. Drawn are the eight "
     "latest of the shown time.",
     bad="one line far above the others: everybody waits for that GPU; those of one node together: the node",

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from dashgen.catalogue.baselines import SPREAD, shown, spread
+from dashgen.catalogue.baselines import LEAST, SPREAD, shown
 from dashgen.catalogue.boards.gpus import BESIDE_LATENESS
-from dashgen.catalogue.boards.parts import FEW, GPU, JOB, NODE, PATH, answers, link, named, says, worst
+from dashgen.catalogue.boards.parts import FEW, GPU, JOB, NODE, NOISE_OF_GPUS, PATH, answers, link, named, says, worst
 from dashgen.catalogue.boards.verdicts import VALUES, sentence
 from dashgen.catalogue.signals.lateness import AS_LATE, LATEST, late_from, slower
 from dashgen.model import Dashboard, Query, Row, Sensitivity
@@ -19,7 +19,7 @@ _NODE = "${__data.fields.<node_label>}"
 _TO_FABRIC = {"Fabric and GPUs of the node": link("fabric", job="${job}", node=_NODE)}
 _TO_NODE = {"This node alone": link("outliers", job="${job}", node=_NODE), **_TO_FABRIC}
 
-_NOISE = spread("lateness", "<of_job>")
+_NOISE = NOISE_OF_GPUS.expr
 # What makes a GPU a suspect, as the verdict has it, at any time that is shown; its mates wait for it at collectives
 # across nodes, and are late themselves by half as much.
 _AT_WORST = f"max_over_time(gpu:nccl_lateness_excess:ratio{_GPUS}[$__range])"
@@ -38,7 +38,7 @@ _EIGHT_NODES = f"""topk(8, max by (<job>, <node>) (
 
 _NUMBERS = {f"GPU {number}": f"GPU {number}" for number in range(16)}
 # A tenth makes a suspect of a GPU; its neighbours, who waited for it, are late by half as much and have a paler shade.
-_SHADES = ((None, "ok"), (0.1, "info"), (0.25, "warn"), (0.5, "bad"))
+_SHADES = ((None, "ok"), (LEAST, "info"), (0.25, "warn"), (0.5, "bad"))
 
 
 def _column(query: str, title: str) -> str:
@@ -150,12 +150,7 @@ _WHO = Row(
             title="Lateness above the usual by GPU",
             query=worst(_OF_GPUS),
             legend="{{<node_label>}} {{<gpu_label>}}",
-            also=(
-                Query(
-                    expr=_NOISE,
-                    legend="usual noise of a GPU",
-                ),
-            ),
+            also=(NOISE_OF_GPUS,),
             read="The eight latest of the shown time.",
             bad="one line that steps up and stays: that GPU; many that take turns: uneven work, nobody's fault",
             # Who is early is of no interest, and neither is what is still being learned.
@@ -294,7 +289,7 @@ _EACH_GPU = Row(
             SPREAD,
             title="Noise of lateness",
             question="How far does the lateness of the job's GPUs stray from what they are used to?",
-            query=spread("lateness", "<of_job>"),
+            query=_NOISE,
             legend="the noisiest quarter of the GPUs",
             read="A GPU is a suspect when it is four times as much later than it is used to, and 10 % at least.",
             bad="more than a few percent: ranks are late in turn, as in uneven work, and one late GPU is hard to tell",
