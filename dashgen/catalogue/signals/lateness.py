@@ -27,7 +27,8 @@ AS_LATE = 0.7
 # Less than half of what convinces is nobody's fault: most GPUs stay below it, and are not recorded.
 _NOTABLE = LEAST / 2
 
-_OF_NODE = 'quantile by (<job>, <node>, n_nodes, nranks, kinds) (0.5, gpu:nccl_exec:sum{n_nodes="1"})'
+# The mean: where a node holds several communicators, as of tensor-parallel pairs, those of one wait, and the median is none of them.
+_OF_NODE = 'avg by (<job>, <node>, n_nodes, nranks, kinds) (gpu:nccl_exec:sum{n_nodes="1"})'
 
 TIME = Signal(
     name="gpu:nccl_exec:sum",
@@ -52,7 +53,7 @@ LATENESS = Signal(
     name="gpu:nccl_lateness:ratio",
     question="Which part of the time that its peers spend in collectives does each GPU save, because they wait for it?",
     healthy="near its own usual value, which a fixed position in the ring may put 20 % off 0",
-    # Its own time against that of the median of its peers: within a domain those of its node, across domains all of its
+    # Its own time against that of its peers: within a domain the mean of its node, across domains the median of its
     # communicator's shape. Where one domain holds the whole job, as a rack of NVL72 may, a late node is seen there alone:
     # its peers are those of its node, or all, whoever waits longer. Time decides, so the first synchronisation point, which
     # absorbs the wait, decides. Communicator shapes count alike: inside its node a late GPU is alone, while across nodes its
