@@ -114,11 +114,12 @@ def _explained(effect: str, on: str, since: str) -> str:
 )"""
 
 
-# A late GPU explains a path whose members wait for it, and its node while it is late itself. Slow links inside a node explain
+# A late GPU explains a network whose members all wait for it, since one of them was the fastest by its position, or a path, and
+# its node while it is late itself. Slow links inside a node explain
 # why the node is late, and are not explained by that. Any other suspect explains why some GPUs are slower.
 _EXPLAINED = "\n".join(
     (
-        _explained('suspect="network", <gpu>!=""', "<job>", _slows('suspect="straggler"')),
+        _explained('suspect="network"', "<job>", _slows('suspect="straggler"')),
         _explained(
             'suspect="straggler", <gpu>=""',
             "<job>, <node>",
