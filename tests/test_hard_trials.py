@@ -199,6 +199,26 @@ def test_a_late_gpu_is_told_as_soon_although_a_dump_of_its_node_was_not_scraped(
     assert gappy == whole and len(whole) == 5, "a page of every pack, and two tickets"
 
 
+@pytest.mark.parametrize(
+    "job",
+    [
+        {"preset": "tp-pp-dp", "tp": 2, "pp": 2},
+        {"preset": "tp-pp-dp", "tp": 4, "pp": 2},
+        {"preset": "tp-dp", "tp": 2, "position_bias": 0.3, "biased": 0.1},
+    ],
+    ids=["pairs and stages", "fours and stages", "uneven positions"],
+)
+def test_the_late_gpu_of_one_of_several_communicators_of_a_node_is_named_and_nobody_else(
+    job: Mapping[str, object],
+) -> None:
+    """Its mates wait inside the node, its stage and the network wait for all of them."""
+    late = {"kind": "late-gpu", "node": "node02", "gpu": 4, "percent": 20, "start": "20m", "end": "34m"}
+    job = {"id": "1", "nodes": 4, "gpus_per_node": 8, **job}
+    found = [dict(each.labels) for each in fired(Site(), {"lasts": "35m", "jobs": [job], "events": [late]})]
+    assert {each["sensitivity"] for each in found} == {tier.value for tier in Sensitivity}
+    assert {(each["suspect"], each["node"], each["gpu"]) for each in found} == {("straggler", "node02", "GPU4")}
+
+
 LATE = pytest.mark.parametrize("fault", [{"kind": "slow-node"}, {"kind": "late-gpu", "gpu": 1}], ids=["node", "gpu"])
 
 
@@ -274,10 +294,7 @@ def test_the_healthy_half_beside_a_slow_communicator_is_not_late() -> None:
     assert [seen[pack].blamed for pack in ("medium", "high")] == [0, 0]
 
 
-_STAGES = weak("stages of a pipeline that wait together look late together")
-
-
-@pytest.mark.parametrize("seed", [pytest.param(6282, marks=_STAGES), pytest.param(6412, marks=_STAGES), 6726])
+@pytest.mark.parametrize("seed", [6282, 6412, 6726])
 def test_only_the_late_gpu_is_named_and_no_stage_that_it_holds_up(seed: int) -> None:
     seen = incidents(seed, "late-gpu")
     assert [seen[pack].located for pack in ("medium", "high")] == [True, True]
