@@ -27,7 +27,8 @@ AS_LATE = 0.7
 # Less than half of what convinces is nobody's fault: most GPUs stay below it, and are not recorded.
 _NOTABLE = LEAST / 2
 
-# The mean: where a node holds several communicators, as of tensor-parallel pairs, those of one wait, and the median is none of them.
+# The mean: where a node holds several communicators, as of tensor-parallel pairs, the members of one wait, and the median is
+# none of them.
 _OF_NODE = 'avg by (<job>, <node>, n_nodes, nranks, kinds) (gpu:nccl_exec:sum{n_nodes="1"})'
 
 TIME = Signal(
