@@ -114,12 +114,11 @@ def _explained(effect: str, on: str, since: str) -> str:
 )"""
 
 
-# A late GPU explains a path whose members wait for it, a network whose fastest GPU, which may be so by its position, waits as
-# well, and its node while it is late itself. Slow links inside a node explain why the node is late, and are not explained by
-# that. Any other suspect explains why some GPUs are slower.
+# A late GPU explains a path whose members wait for it, and its node while it is late itself. Slow links inside a node explain
+# why the node is late, and are not explained by that. Any other suspect explains why some GPUs are slower.
 _EXPLAINED = "\n".join(
     (
-        _explained('suspect="network"', "<job>", _slows('suspect="straggler"')),
+        _explained('suspect="network", <gpu>!=""', "<job>", _slows('suspect="straggler"')),
         _explained(
             'suspect="straggler", <gpu>=""',
             "<job>, <node>",
