@@ -4,10 +4,13 @@
 A suspect is the network, NVLink, a late GPU or node, or somebody unknown who slows some GPUs. Its depth is what it
 does, its score how many times over the evidence convinces: effect and significance in one number, which lost
 throughput strengthens. A suspect is blamed from when its score reaches 1 on the mean of two dumps, or 0.6 on that of
-ten, until half of that is left. The verdict is the first of those whom no other explains.
+ten, and nobody who would explain it half convinces, until half of that is left. The verdict is the first of those whom
+no other explains.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from dashgen.catalogue import groups
 from dashgen.catalogue.baselines import LEAST_OF_MANY, UNFAMILIAR, need, spread, without_past
@@ -93,46 +96,64 @@ _SOME = f"""max by (<job>) (
 )"""
 
 
-def _slows(who: str) -> str:
-    """Since when a suspect is blamed, or now where it half convinces; also for a moment after."""
-    return f"""last_over_time(job:nccl_suspect:since{{{who}}}[<6 dumps>])
-    or
-    (job:nccl_suspect:score{{{who}}} >= 0.5) ^ 0 * time()"""
+class _Because(NamedTuple):
+    """A suspect who is slow because of another, the cause, on what both share; and on what condition of the cause."""
+
+    effect: str
+    shared: str
+    cause: str
+    but: str = ""
 
 
-def _explained(effect: str, on: str, since: str) -> str:
-    """A suspect who is slow because of another: of one who is blamed since before, or three dumps later at most."""
-    return f"""unless (
-  job:nccl_suspect:since{{{effect}}}
+# A late GPU explains a path whose members wait for it, and its node while it is late itself. It explains a whole network as
+# well: the best bandwidth is often that of a GPU whose position favours it, until it waits. A late node does not, because a
+# node whose file is older than the others looks late when a network becomes slow. Slow links inside a node explain why the
+# node is late, and are not explained by that. Any other suspect explains why some GPUs are slower.
+_EXPLAINS = (
+    _Because('suspect="network", <gpu>!=""', "<job>", 'suspect="straggler"'),
+    _Because('suspect="network"', "<job>", 'suspect="straggler", <gpu>!=""'),
+    _Because(
+        'suspect="straggler", <gpu>=""', "<job>, <node>", 'suspect="straggler", <gpu>!=""', "and job:nccl_suspect:score"
+    ),
+    _Because('suspect="straggler"', "<job>, <node>", 'suspect="nvlink"'),
+    _Because(
+        'suspect="nvlink", <node>!=""',
+        "<job>",
+        'suspect="straggler"',
+        'unless on (<job>, <node>) job:nccl_suspect:score{suspect="nvlink"} >= 0.5',
+    ),
+    _Because('suspect="unknown"', "<job>", 'suspect!="unknown"'),
+)
+
+# Nobody begins to be blamed while a cause of it half convinces.
+_BLAMED = (
+    f"""(
+  {indented(_CONVINCING)}
+  """
+    + "\n  ".join(
+        f"""unless (
+    job:nccl_suspect:score{{{each.effect}}}
+    and on ({each.shared})
+    (job:nccl_suspect:score{{{each.cause}}} >= 0.5 {each.but})
+  )"""
+        for each in _EXPLAINS
+    )
+    + "\n)"
+)
+
+# A cause that is blamed since before, or three dumps later at most; and for a moment after.
+_EXPLAINED = "\n".join(
+    f"""unless (
+  job:nccl_suspect:since{{{each.effect}}}
   or
-  job:nccl_suspect:score{{{effect}}} ^ 0 * time()
-) > on ({on}) group_left () (
-  min by ({on}) (
-    {since}
+  job:nccl_suspect:score{{{each.effect}}} ^ 0 * time()
+) > on ({each.shared}) group_left () (
+  min by ({each.shared}) (
+    last_over_time(job:nccl_suspect:since{{{each.cause}}}[<6 dumps>]) {each.but}
   )
   - 3 * <dump>
 )"""
-
-
-# A late GPU explains a path whose members wait for it, and its node while it is late itself. Slow links inside a node explain
-# why the node is late, and are not explained by that. Any other suspect explains why some GPUs are slower.
-_EXPLAINED = "\n".join(
-    (
-        _explained('suspect="network", <gpu>!=""', "<job>", _slows('suspect="straggler"')),
-        _explained(
-            'suspect="straggler", <gpu>=""',
-            "<job>, <node>",
-            'job:nccl_suspect:since{suspect="straggler", <gpu>!=""} and job:nccl_suspect:score',
-        ),
-        _explained('suspect="straggler"', "<job>, <node>", _slows('suspect="nvlink"')),
-        _explained(
-            'suspect="nvlink", <node>!=""',
-            "<job>",
-            "(" + _slows('suspect="straggler"') + ")\n"
-            '    unless on (<job>, <node>) job:nccl_suspect:score{suspect="nvlink"} >= 0.5',
-        ),
-        _explained('suspect="unknown"', "<job>", _slows('suspect!="unknown"')),
-    )
+    for each in _EXPLAINS
 )
 
 
@@ -238,7 +259,7 @@ and on (<job>) job:nccl_familiar:ratio {UNFAMILIAR}
 or
 time()
 - clamp_max(
-  {indented(_CONVINCING, 2)},
+  {indented(_BLAMED, 2)},
   <dump>
 )""",
         unit=Unit.TIMESTAMP,
@@ -284,7 +305,7 @@ label_replace(
         or
         (
           """
-        + indented(_CONVINCING, 10)
+        + indented(_BLAMED, 10)
         + """
         ) ^ 0
         * time()
