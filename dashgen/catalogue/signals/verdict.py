@@ -183,21 +183,9 @@ label_replace(
 )"""
 
 
-# A whole transport is slow only if each of its paths is. Who is late waits for nobody, so its own path has lost nothing, while
-# the best bandwidth, often that of a GPU whose position favours it, falls once that GPU waits.
-_WHOLE = f"""(
-  {ALL}
-  unless on (<job>, transport) (
-    min by (<job>, transport) (
-      {indented(beyond(), 6)}
-    )
-    < on (<job>, transport)
-    -0.5 * {ALL}
-  )
-)"""
 # Those against whom lost throughput is evidence as well, and the others. Lateness and paths are not read from the depth,
 # which is a rule further on: engines that store results after the evaluation would blame somebody an evaluation later.
-_WEIGHED = f"{_WHOLE}\n/ on (<job>, transport) group_left () {need(5, NOISE)}\nor" + _late(f"\n/ {_LATE_NEED}")
+_WEIGHED = f"{ALL}\n/ on (<job>, transport) group_left () {need(5, NOISE)}\nor" + _late(f"\n/ {_LATE_NEED}")
 _NOT_WEIGHED = _named(f"{_ONE}\n/ ignoring (of) {need(6, _PATH_STRAYS, LEAST_OF_MANY)}")
 
 SIGNALS = (
