@@ -113,14 +113,17 @@ _EXPLAINS = (
     _Because('suspect="network", <gpu>!=""', "<job>", 'suspect="straggler"'),
     _Because('suspect="network"', "<job>", 'suspect="straggler", <gpu>!=""'),
     _Because(
-        'suspect="straggler", <gpu>=""', "<job>, <node>", 'suspect="straggler", <gpu>!=""', "and job:nccl_suspect:score"
+        'suspect="straggler", <gpu>=""',
+        "<job>, <node>",
+        'suspect="straggler", <gpu>!=""',
+        " and job:nccl_suspect:score",
     ),
     _Because('suspect="straggler"', "<job>, <node>", 'suspect="nvlink"'),
     _Because(
         'suspect="nvlink", <node>!=""',
         "<job>",
         'suspect="straggler"',
-        'unless on (<job>, <node>) job:nccl_suspect:score{suspect="nvlink"} >= 0.5',
+        ' unless on (<job>, <node>) job:nccl_suspect:score{suspect="nvlink"} >= 0.5',
     ),
     _Because('suspect="unknown"', "<job>", 'suspect!="unknown"'),
 )
@@ -134,7 +137,7 @@ _BLAMED = (
         f"""unless (
     job:nccl_suspect:score{{{each.effect}}}
     and on ({each.shared})
-    (job:nccl_suspect:score{{{each.cause}}} >= 0.5 {each.but})
+    (job:nccl_suspect:score{{{each.cause}}} >= 0.5{each.but})
   )"""
         for each in _EXPLAINS
     )
@@ -149,7 +152,7 @@ _EXPLAINED = "\n".join(
   job:nccl_suspect:score{{{each.effect}}} ^ 0 * time()
 ) > on ({each.shared}) group_left () (
   min by ({each.shared}) (
-    last_over_time(job:nccl_suspect:since{{{each.cause}}}[<6 dumps>]) {each.but}
+    last_over_time(job:nccl_suspect:since{{{each.cause}}}[<6 dumps>]){each.but}
   )
   - 3 * <dump>
 )"""
