@@ -62,6 +62,14 @@ def fired(site: Site, told: Mapping[str, object]) -> list[Firing]:
     return [each for each in engine.replay(rule_engine(), rule_files(site), samples, moments).alerts if each.firing]
 
 
+def alone(told: Mapping[str, object]) -> list[dict[str, str]]:
+    """The labels of every tier's alerts in a scenario of its own."""
+    scenario = Scenario.model_validate(told)
+    recording, series = simulate(scenario)
+    trial = Trial(0, "rack", scenario, recording, series)
+    return [dict(each.labels) for each in execute(trial, rule_files(Site())) if each.firing]
+
+
 def heard(site: Site, told: Mapping[str, object]) -> dict[str, set[str]]:
     """The severities that each tier's pack fired with."""
     found: dict[str, set[str]] = {tier.value: set() for tier in Sensitivity}
@@ -219,13 +227,7 @@ def test_a_late_gpu_of_a_long_pipeline_is_not_told_as_a_slow_network_that_convin
         "jobs": [{"id": "1", "preset": "tp-pp-dp", "nodes": 8, "gpus_per_node": 8, "tp": 4, "pp": 4}],
         "events": [{"kind": "late-gpu", "node": "node02", "gpu": 4, "percent": 20, "start": "20m", "end": "34m"}],
     }
-    scenario = Scenario.model_validate(told)
-    recording, series = simulate(scenario)
-    found = [
-        dict(each.labels)
-        for each in execute(Trial(0, "rack", scenario, recording, series), rule_files(Site()))
-        if each.firing
-    ]
+    found = alone(told)
     assert {each["sensitivity"] for each in found} == {tier.value for tier in Sensitivity}
     assert {(each["suspect"], each.get("node"), each.get("gpu")) for each in found} == {("straggler", "node02", "GPU4")}
 
@@ -250,13 +252,7 @@ def test_who_is_late_is_named_where_one_domain_holds_the_whole_job(
         "jobs": [{"id": "1", "gpus_per_node": 4, **job}],
         "events": [{"percent": 50, "node": "node02", "start": "20m", "end": "34m", **fault}],
     }
-    scenario = Scenario.model_validate(told)
-    recording, series = simulate(scenario)
-    place = {
-        (labels["suspect"], labels["node"], labels.get("gpu"))
-        for each in execute(Trial(0, "rack", scenario, recording, series), rule_files(Site()))
-        if each.firing and "suspect" in (labels := dict(each.labels))
-    }
+    place = {(labels["suspect"], labels["node"], labels.get("gpu")) for labels in alone(told) if "suspect" in labels}
     assert place == {("straggler", "node02", "GPU1" if "gpu" in fault else None)}
 
 
