@@ -35,7 +35,7 @@ _TOLD = f'and on (<job>) {VERDICT}{{state=~"degraded|recovering", {_HERE}}}'
 # The last verdict against each job within half an hour of the shown time.
 _LAST = f"topk by (<job>) (1, max_over_time(timestamp({_HURT})[<60 dumps>:<1 dumps>]))"
 # A whole transport, not one of its paths.
-_WHOLE = 'suspect=~"network|nvlink", <node_label>="", <gpu_label>="", <in_cluster>'
+_WHOLE = 'transport!="", <node_label>="", <gpu_label>="", <in_cluster>'
 # A row of the table of alerts leads to what can be done about it; the runbook stands in the notification.
 _ABOUT = {
     "Silence it": "/alerting/silence/new?matcher=alertname%3D${__data.fields.alertname}"

@@ -125,8 +125,8 @@ _SLOWER = answers(
     legend="{{<node_label>}} {{<gpu_label>}}",
     read="The eight slowest of the shown time. Who waits is slower.",
     healthy="no line above four times the noise",
-    bad="lines that step up together while nobody is late: the suspect is unknown, and what these GPUs share, a node, a "
-    "GPU number, a pipeline stage, is where a path is slow or somebody late",
+    bad="lines that step up together while nobody is late: a few GPUs of several nodes share a slow network path; where they are whole "
+    "nodes the suspect is unknown, and their pipeline stage is where a path is slow or somebody late",
     minimum=-0.1,
     points=FEW,
     width=6,

@@ -103,11 +103,12 @@ Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
             ),
             tell_apart=COMMUNICATION,
             act=(
-                "suspect network: find what the slow paths share: a rail, a switch, a placement group; follow NcclTransportDegraded.",
+                "suspect network: find what the slow paths share: a rail, a switch, a placement group; follow NcclTransportDegraded. Without a "
+                "transport, a few GPUs of several nodes are slower than their like: the outlier board, slowness above the usual, shows which.",
                 "suspect nvlink: follow NcclNvlinkDegraded; drain the node.",
                 "suspect straggler: follow NcclGpuLate or NcclNodeLate; drain the node that is late.",
-                "suspect unknown: some GPUs are slower than their like and nobody is late, so one communicator of several, as "
-                "of one pipeline stage, has a slow path or somebody late; or two nodes come equally late, and one of them holds up the other. "
+                "suspect unknown: whole nodes are slower than their like and nobody is late, so the communicators of a part of the job, as "
+                "of one pipeline stage, have a slow path or somebody late; or two nodes come equally late, and one of them holds up the other. "
                 "Outlier board, slowness above the usual: what do these GPUs share? Look at the network adapters and the clocks of these nodes.",
             ),
         ),
@@ -119,8 +120,9 @@ Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
         signal=VERDICT,
         expr='job:nccl_verdict:depth{state="degraded", suspect="network"} > <threshold>' + _SURE,
         limit="the verdict blames the network" + _SURE_LIMIT,
-        summary="Job <this_job>: {{ $labels.transport }} bandwidth is degraded; suspect: {{ $labels.suspect }}.",
-        description="The best bus bandwidth over {{ $labels.transport }} communicators of job <this_job> is "
+        summary="Job <this_job>: bandwidth across the network is degraded; suspect: {{ $labels.suspect }}.",
+        description="The {{ with $labels.transport }}best bus bandwidth over {{ . }} communicators{{ else }}bus bandwidth of some "
+        "communicators{{ end }} of job <this_job> is "
         "{{ $value | humanizePercentage }} below what the job is used to"
         "{{ with $labels.<gpu_label> }}, on the rail of {{ . }} alone{{ end }}" + f"{SINCE}. "
         "Look first at the job board: which collectives fall, and does the other transport hold?",

@@ -24,8 +24,8 @@ LATEST = 0.75
 AS_LATE = 0.7
 """A part of the excess of the latest GPU, from which on others are about as late."""
 
-# Less than half of what convinces is nobody's fault: most GPUs stay below it, and are not recorded.
-_NOTABLE = LEAST / 2
+NOTABLE = LEAST / 2
+"""Less than half of what convinces is nobody's fault: most GPUs stay below it, and are not recorded."""
 
 # The mean: where a node holds several communicators, as of tensor-parallel pairs, the members of one wait, and the median is
 # none of them.
@@ -107,9 +107,9 @@ SPREAD = baselines.spread("lateness")
 """How far the lateness of the job's GPUs strays."""
 
 
-def late_from(spread: str) -> str:
+def late_from(spread: str, least: float = LEAST) -> str:
     """The excess from which on a GPU is a suspect, where the lateness of the job's GPUs strays by ``spread``."""
-    return need(4, spread)
+    return need(4, spread, least)
 
 
 def slower(chosen: str = "", over: str = "<3 dumps in a row>", known: Callable[[Evidence, str], str] = usual) -> str:
@@ -121,6 +121,62 @@ def slower(chosen: str = "", over: str = "<3 dumps in a row>", known: Callable[[
     lateness = f"gpu:nccl_lateness:ratio{{{chosen}}}"
     return f"{known('lateness', chosen)} - ignoring (of) max_over_time({lateness}[{over}])"
 
+
+# How late is the second of the nodes, which is the first as well where two come equally late.
+_SECOND = """min by (<job>) (topk by (<job>) (2, max by (<job>, <node>) (gpu:nccl_lateness_excess:ratio)))
+and on (<job>) count by (<job>) (group by (<job>, <node>) (gpu:nccl_lateness_excess:ratio)) > 1"""
+LATEST_ALONE = f"""(
+  (gpu:nccl_lateness_excess:ratio >= on (<job>) group_left () max by (<job>) (gpu:nccl_lateness_excess:ratio))
+  - on (<job>) group_left ()
+  clamp_min(
+    {indented(_SECOND, 4)}
+    or on (<job>)
+    0 * job:nccl_gpus:count,
+    0
+  )
+)"""
+"""One GPU is later than anybody on any other node: whoever is as late as another is only held up, or late in turn."""
+
+
+def _most_of_a_node(gpus: str) -> str:
+    """The nodes of which more than half of the GPUs are among these."""
+    return f"""(
+  count by (<job>, <node>) (
+    {indented(gpus, 4)}
+  )
+  > 0.5 * max by (<job>, <node>) (<present>)
+)"""
+
+
+WHOLE_NODE = _most_of_a_node(
+    f"""gpu:nccl_lateness_excess:ratio
+> on (<job>) group_left ()
+{AS_LATE:g} * max by (<job>) (gpu:nccl_lateness_excess:ratio)"""
+)
+"""Most GPUs of a node are about as late: the node is."""
+
+# Some GPUs have become slower than their like. The second one counts: a communicator has two members at least.
+_SLOWER = f"""min by (<job>) (topk by (<job>) (2, {slower()}))
+{NEW}"""
+FEW = f"""{_SLOWER}
+unless on (<job>)
+{_most_of_a_node(f"{slower()} > {NOTABLE:g}")}"""
+"""Those who are slower are few of each node: the members of one communicator among equal ones, whose network is slow.
+
+A late GPU or node holds up every communicator of its stage, and so all GPUs of the stage's other nodes.
+"""
+SOME = f"""max by (<job>) (
+  label_replace(
+    {indented(_SLOWER, 4)},
+    "are", "slower", "", ""
+  )
+  or
+  label_replace(
+    {indented(_SECOND, 4)},
+    "are", "late", "", ""
+  )
+)"""
+"""Some are slower, or two nodes come equally late, of which one holds up the other."""
 
 # Communicators within one node have as many ranks as it has GPUs, or a half, a quarter or an eighth of them.
 _WITHIN_A_NODE = "\nor\n".join(
@@ -165,7 +221,7 @@ SIGNALS = (
   (
     {indented(_WAITS, 4)}
   )
-) > {_NOTABLE:g}
+) > {NOTABLE:g}
 and count_over_time(gpu:nccl_lateness:ratio[<3 dumps in a row>]) >= <2 results>
 and on (<job>) job:nccl_gpus:count >= 4
 {NEW}""",

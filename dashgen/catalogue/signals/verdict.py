@@ -16,7 +16,7 @@ from dashgen.catalogue import groups
 from dashgen.catalogue.baselines import LEAST_OF_MANY, UNFAMILIAR, need, spread, without_past
 from dashgen.catalogue.names import SINCE, VERDICT
 from dashgen.catalogue.signals.freshness import IN_THIS_DUMP, NEW
-from dashgen.catalogue.signals.lateness import AS_LATE, SPREAD, late_from, slower
+from dashgen.catalogue.signals.lateness import FEW, LATEST_ALONE, SOME, SPREAD, WHOLE_NODE, late_from
 from dashgen.catalogue.signals.stalls import HABIT, WATCHED
 from dashgen.catalogue.signals.transport import ALL, LOST, LOST_SOURCES, NOISE, beyond
 from dashgen.model import Signal, Unit, indented, labelled
@@ -50,31 +50,11 @@ _PATH_STRAYS = f"""(
   or ignoring (of)
   0 * peer:nccl_slowness:ratio
 )"""
-# How late is the second of the nodes, which is the first as well where two come equally late.
-_SECOND = """min by (<job>) (topk by (<job>) (2, max by (<job>, <node>) (gpu:nccl_lateness_excess:ratio)))
-and on (<job>) count by (<job>) (group by (<job>, <node>) (gpu:nccl_lateness_excess:ratio)) > 1"""
-# One GPU is later than anybody on any other node: whoever is as late as another is only held up, or late in turn.
-_LATEST = f"""(
-  (gpu:nccl_lateness_excess:ratio >= on (<job>) group_left () max by (<job>) (gpu:nccl_lateness_excess:ratio))
-  - on (<job>) group_left ()
-  clamp_min(
-    {indented(_SECOND, 4)}
-    or on (<job>)
-    0 * job:nccl_gpus:count,
-    0
-  )
-)"""
+
 # Without a past, the least effect alone.
-_LATE_NEED = "on (<job>) group_left () " + late_from(f"({SPREAD} or on (<job>) 0 * job:nccl_gpus:count)")
-# More than half of the GPUs of a node are about as late: the node is.
-_WHOLE_NODE = f"""(
-  count by (<job>, <node>) (
-    gpu:nccl_lateness_excess:ratio
-    > on (<job>) group_left ()
-    {AS_LATE:g} * max by (<job>) (gpu:nccl_lateness_excess:ratio)
-  )
-  > 0.5 * max by (<job>, <node>) (<present>)
-)"""
+_STRAY = f"({SPREAD} or on (<job>) 0 * job:nccl_gpus:count)"
+_LATE_NEED = f"on (<job>) group_left () {late_from(_STRAY)}"
+_FEW_NEED = f"on (<job>) group_left () {late_from(_STRAY, LEAST_OF_MANY)}"
 
 # Two dumps on the mean, or a little less for long, and not gone already.
 _CONVINCING = """(
@@ -84,16 +64,7 @@ _CONVINCING = """(
 )
 and job:nccl_suspect:score > 0.5"""
 
-# Some GPUs have become slower than their like, or two nodes come equally late, of which one holds up the other. The
-# second one counts: a communicator has two members at least.
-_SOME = f"""max by (<job>) (
-  label_replace(min by (<job>) (topk by (<job>) (2, {slower()})), "are", "slower", "", "")
-  or
-  label_replace(
-    {indented(_SECOND, 4)},
-    "are", "late", "", ""
-  )
-)"""
+_SOME_PATH = 'suspect="network", transport=""'  # lateness does not tell which transport
 
 
 class _Because(NamedTuple):
@@ -108,7 +79,8 @@ class _Because(NamedTuple):
 # A late GPU explains a path whose members wait for it, and its node while it is late itself. It explains a whole network as
 # well: the best bandwidth is often that of a GPU whose position favours it, until it waits. A late node does not, because a
 # node whose file is older than the others looks late when a network becomes slow. Slow links inside a node explain why the
-# node is late, and are not explained by that. Any other suspect explains why some GPUs are slower.
+# node is late, and are not explained by that. Of the network the transport is told where it is known. Any other suspect explains
+# why some GPUs are slower.
 _EXPLAINS = (
     _Because('suspect="network", <gpu>!=""', "<job>", 'suspect="straggler"'),
     _Because('suspect="network"', "<job>", 'suspect="straggler", <gpu>!=""'),
@@ -125,6 +97,7 @@ _EXPLAINS = (
         'suspect="straggler"',
         ' unless on (<job>, <node>) job:nccl_suspect:score{suspect="nvlink"} >= 0.5',
     ),
+    _Because(_SOME_PATH, "<job>", 'suspect="network", transport!=""'),
     _Because('suspect="unknown"', "<job>", 'suspect!="unknown"'),
 )
 
@@ -177,18 +150,32 @@ def _late(by: str = "") -> str:
     return f"""
 label_replace(
   max by (<job>, <node>) (
-    {indented(_LATEST + by, 4)}
+    {indented(LATEST_ALONE + by, 4)}
   )
   or
-  {indented(_LATEST + by)}
-  unless on (<job>, <node>) {indented(_WHOLE_NODE)},
+  {indented(LATEST_ALONE + by)}
+  unless on (<job>, <node>) {indented(WHOLE_NODE)},
   "suspect", "straggler", "", ""
 )"""
 
 
+# Who is late waits for nobody: where one path has lost nothing, more than it strays, the others wait, and their best
+# bandwidth, often that of a GPU whose position favours it, has fallen for that.
+_WHOLE = f"""(
+  {ALL}
+  unless on (<job>, transport) (
+    min by (<job>, transport) (
+      {indented(beyond(), 6)}
+      + ignoring (of)
+      4 * {indented(_PATH_STRAYS, 6)}
+    )
+    < on (<job>, transport)
+    -0.5 * {ALL}
+  )
+)"""
 # Those against whom lost throughput is evidence as well, and the others. Lateness and paths are not read from the depth,
 # which is a rule further on: engines that store results after the evaluation would blame somebody an evaluation later.
-_WEIGHED = f"{ALL}\n/ on (<job>, transport) group_left () {need(5, NOISE)}\nor" + _late(f"\n/ {_LATE_NEED}")
+_WEIGHED = f"{_WHOLE}\n/ on (<job>, transport) group_left () {need(5, NOISE)}\nor" + _late(f"\n/ {_LATE_NEED}")
 _NOT_WEIGHED = _named(f"{_ONE}\n/ ignoring (of) {need(6, _PATH_STRAYS, LEAST_OF_MANY)}")
 
 SIGNALS = (
@@ -196,7 +183,14 @@ SIGNALS = (
         name="job:nccl_suspect:depth",
         question="What slows each job's communication, and by how much?",
         healthy="around zero: somebody is always the slowest",
-        expr=_named(f"{LOST}\nor\n{_ONE}") + "\nor" + _late() + "\nor" + labelled(_SOME, "suspect", "unknown"),
+        expr="\nor".join(
+            (
+                _named(f"{LOST}\nor\n{_ONE}"),
+                _late(),
+                labelled(FEW, "suspect", "network"),
+                labelled(SOME, "suspect", "unknown"),
+            )
+        ),
         unit=Unit.RATIO,
         labels=SUSPECT,
         sources=LOST_SOURCES
@@ -210,7 +204,7 @@ SIGNALS = (
         healthy="below a half",
         # Any hiccup costs throughput, and says nothing about one path among equal ones. Around a pause files stop one after
         # the other, and the few that are left have nobody to be compared with: most GPUs of the last three dumps must
-        # report in this very one. That some GPUs are slower says little on its own: it counts while throughput is
+        # report in this very one. That many GPUs are slower says little on its own: it counts while throughput is
         # lost. While the job does something else, nobody is blamed by comparison with its past but whom the
         # verdict had named for some time before. Who is late is late among peers.
         expr=f"""
@@ -226,6 +220,8 @@ SIGNALS = (
   )
   or
   {indented(_NOT_WEIGHED)}
+  or
+  job:nccl_suspect:depth{{{_SOME_PATH}}} / {_FEW_NEED}
   or
   job:nccl_suspect:depth{{suspect="unknown"}} / {_LATE_NEED}
   and on (<job>) job:training_throughput_loss:ratio > 0.05
