@@ -330,7 +330,6 @@ def test_a_late_gpu_whose_advantage_is_missed_is_no_slow_network() -> None:
     assert all(each.attributed for each in incidents(6836, "late-gpu").values())
 
 
-@weak("not told right in every pack")
 def test_noise_of_links_in_a_wide_domain_does_not_take_the_place_of_a_slow_nic() -> None:
     seen = incidents(1502, "nic")
     assert [(seen[pack].attributed, seen[pack].pages) for pack in ("medium", "high")] == [(True, 1), (True, 1)]

@@ -24,8 +24,8 @@ LATEST = 0.75
 AS_LATE = 0.7
 """A part of the excess of the latest GPU, from which on others are about as late."""
 
-NOTABLE = LEAST / 2
-"""Less than half of what convinces is nobody's fault: most GPUs stay below it, and are not recorded."""
+# Less than half of what convinces is nobody's fault: most GPUs stay below it, and are not recorded.
+_NOTABLE = LEAST / 2
 
 # The mean: where a node holds several communicators, as of tensor-parallel pairs, the members of one wait, and the median is
 # none of them.
@@ -138,32 +138,33 @@ LATEST_ALONE = f"""(
 """One GPU is later than anybody on any other node: whoever is as late as another is only held up, or late in turn."""
 
 
-def _most_of_a_node(gpus: str) -> str:
-    """The nodes of which more than half of the GPUs are among these."""
+def _part_of_a_node(part: float, gpus: str) -> str:
+    """The nodes of which more than such a part of the GPUs are among these."""
     return f"""(
   count by (<job>, <node>) (
     {indented(gpus, 4)}
   )
-  > 0.5 * max by (<job>, <node>) (<present>)
+  > {part:g} * max by (<job>, <node>) (<present>)
 )"""
 
 
-WHOLE_NODE = _most_of_a_node(
+WHOLE_NODE = _part_of_a_node(
+    0.5,
     f"""gpu:nccl_lateness_excess:ratio
 > on (<job>) group_left ()
-{AS_LATE:g} * max by (<job>) (gpu:nccl_lateness_excess:ratio)"""
+{AS_LATE:g} * max by (<job>) (gpu:nccl_lateness_excess:ratio)""",
 )
 """Most GPUs of a node are about as late: the node is."""
 
 # Some GPUs have become slower than their like. The second one counts: a communicator has two members at least.
-_SLOWER = f"""min by (<job>) (topk by (<job>) (2, {slower()}))
-{NEW}"""
-FEW = f"""{_SLOWER}
-unless on (<job>)
-{_most_of_a_node(f"{slower()} > {NOTABLE:g}")}"""
-"""Those who are slower are few of each node: the members of one communicator among equal ones, whose network is slow.
+_SECOND_SLOWER = f"min by (<job>) (topk by (<job>) (2, {slower()}))"
+_SLOWER = f"{_SECOND_SLOWER}\n{NEW}"
+_WHOLE_NODES = _part_of_a_node(0.75, f"{slower()}\n> on (<job>) group_left ()\n0.5 * {_SECOND_SLOWER}")
+SLOW_COMMUNICATOR = f"{_SLOWER}\nunless on (<job>)\n{_WHOLE_NODES}"
+"""Those who are slower are some of each node: the members of one communicator among equal ones, whose network is slow.
 
-A late GPU or node holds up every communicator of its stage, and so all GPUs of the stage's other nodes.
+A late GPU or node holds up every communicator of its stage, and so all GPUs of the stage's other nodes. Of two equal
+communicators a node's GPUs are half each; one whose file is missing makes them more.
 """
 SOME = f"""max by (<job>) (
   label_replace(
@@ -221,7 +222,7 @@ SIGNALS = (
   (
     {indented(_WAITS, 4)}
   )
-) > {NOTABLE:g}
+) > {_NOTABLE:g}
 and count_over_time(gpu:nccl_lateness:ratio[<3 dumps in a row>]) >= <2 results>
 and on (<job>) job:nccl_gpus:count >= 4
 {NEW}""",

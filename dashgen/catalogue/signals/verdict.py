@@ -16,7 +16,7 @@ from dashgen.catalogue import groups
 from dashgen.catalogue.baselines import LEAST_OF_MANY, UNFAMILIAR, need, spread, without_past
 from dashgen.catalogue.names import SINCE, VERDICT
 from dashgen.catalogue.signals.freshness import IN_THIS_DUMP, NEW
-from dashgen.catalogue.signals.lateness import FEW, LATEST_ALONE, SOME, SPREAD, WHOLE_NODE, late_from
+from dashgen.catalogue.signals.lateness import LATEST_ALONE, SLOW_COMMUNICATOR, SOME, SPREAD, WHOLE_NODE, late_from
 from dashgen.catalogue.signals.stalls import HABIT, WATCHED
 from dashgen.catalogue.signals.transport import ALL, LOST, LOST_SOURCES, NOISE, beyond
 from dashgen.model import Signal, Unit, indented, labelled
@@ -54,7 +54,7 @@ _PATH_STRAYS = f"""(
 # Without a past, the least effect alone.
 _STRAY = f"({SPREAD} or on (<job>) 0 * job:nccl_gpus:count)"
 _LATE_NEED = f"on (<job>) group_left () {late_from(_STRAY)}"
-_FEW_NEED = f"on (<job>) group_left () {late_from(_STRAY, LEAST_OF_MANY)}"
+_COMMUNICATOR_NEED = f"on (<job>) group_left () {late_from(_STRAY, LEAST_OF_MANY)}"
 
 # Two dumps on the mean, or a little less for long, and not gone already.
 _CONVINCING = """(
@@ -187,7 +187,7 @@ SIGNALS = (
             (
                 _named(f"{LOST}\nor\n{_ONE}"),
                 _late(),
-                labelled(FEW, "suspect", "network"),
+                labelled(SLOW_COMMUNICATOR, "suspect", "network"),
                 labelled(SOME, "suspect", "unknown"),
             )
         ),
@@ -221,7 +221,7 @@ SIGNALS = (
   or
   {indented(_NOT_WEIGHED)}
   or
-  job:nccl_suspect:depth{{{_SOME_PATH}}} / {_FEW_NEED}
+  job:nccl_suspect:depth{{{_SOME_PATH}}} / {_COMMUNICATOR_NEED}
   or
   job:nccl_suspect:depth{{suspect="unknown"}} / {_LATE_NEED}
   and on (<job>) job:training_throughput_loss:ratio > 0.05
