@@ -106,6 +106,14 @@ def test_no_placeholder_is_left_and_every_matcher_list_is_tidy(name: str) -> Non
             assert not re.search(r"(?<!\d),\s*\}", text), path  # [0-9]{3,} is a fine regular expression
 
 
+@pytest.mark.parametrize("name", SITES)
+def test_rules_of_several_lines_are_written_as_lines(name: str) -> None:
+    """One line that ends in a space, and YAML quotes and escapes the whole rule."""
+    for path, text in TARGETS["files"].render(build.bundle(site(name)), site(name)).items():
+        if path.endswith(".yaml"):
+            assert not re.search(r"^\s*(?:expr|description): \".*\\n", text, re.M), path
+
+
 def test_no_rule_is_written_twice() -> None:
     exprs = [" ".join(expr.split()) for expr in build.signals(config.Site()).values()]
     assert len(set(exprs)) == len(exprs)

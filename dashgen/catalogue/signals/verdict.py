@@ -237,7 +237,7 @@ and on (<job>) {IN_THIS_DUMP}
         unit=Unit.COUNT,
         labels=SUSPECT,
         sources="Effect and significance, as Greyhound (ATC'25), which keeps changes of 10 %: a tenth, and five standard deviations for a transport, four for a late GPU; 12 % and six for "
-        "one path of many. 5 % is below the smallest published dip, which costs 6 %. "
+        "one path of many, 12 % and four for one communicator of many. 5 % is below the smallest published dip, which costs 6 %. "
         "Six verdicts in ten dumps: that a job does something else is noticed some dumps late, and without them 480 random jobs gave 52 alarms without a cause and not 43.",
         group=groups.VERDICT,
     ),
