@@ -136,41 +136,28 @@ LATEST_ALONE = f"""(
   )
 )"""
 """One GPU is later than anybody on any other node: whoever is as late as another is only held up, or late in turn."""
-
-
-def _part_of_a_node(part: float, gpus: str) -> str:
-    """The nodes of which more than such a part of the GPUs are among these."""
-    return f"""(
+WHOLE_NODE = f"""(
   count by (<job>, <node>) (
-    {indented(gpus, 4)}
+    gpu:nccl_lateness_excess:ratio
+    > on (<job>) group_left ()
+    {AS_LATE:g} * max by (<job>) (gpu:nccl_lateness_excess:ratio)
   )
-  > {part:g} * max by (<job>, <node>) (<present>)
+  > 0.5 * max by (<job>, <node>) (<present>)
 )"""
-
-
-WHOLE_NODE = _part_of_a_node(
-    0.5,
-    f"""gpu:nccl_lateness_excess:ratio
-> on (<job>) group_left ()
-{AS_LATE:g} * max by (<job>) (gpu:nccl_lateness_excess:ratio)""",
-)
-"""Most GPUs of a node are about as late: the node is."""
+"""More than half of the GPUs of a node are about as late: the node is."""
 
 # Some GPUs have become slower than their like. The second one counts: a communicator has two members at least.
-_SECOND_SLOWER = f"min by (<job>) (topk by (<job>) (2, {slower()}))"
-_SLOWER = f"{_SECOND_SLOWER}\n{NEW}"
-_WHOLE_NODES = _part_of_a_node(0.75, f"{slower()}\n> on (<job>) group_left ()\n0.5 * {_SECOND_SLOWER}")
-SLOW_COMMUNICATOR = f"{_SLOWER}\nunless on (<job>)\n{_WHOLE_NODES}"
-"""Those who are slower are some of each node: the members of one communicator among equal ones, whose network is slow.
+_SLOWER = f"min by (<job>) (topk by (<job>) (2, {slower()}))"
+SLOW_COMMUNICATOR = f"""{_SLOWER}
+> on (<job>)
+2 * max by (<job>) (min by (<job>, <node>) ({slower()}))
+{NEW}"""
+"""No node has GPUs that are all slower, not even half as much: those who are share a communicator whose network is slow.
 
-A late GPU or node holds up every communicator of its stage, and so all GPUs of the stage's other nodes. Of two equal
-communicators a node's GPUs are half each; one whose file is missing makes them more.
+A late GPU or node holds up every communicator of its stage, and so all GPUs of the stage's other nodes.
 """
 SOME = f"""max by (<job>) (
-  label_replace(
-    {indented(_SLOWER, 4)},
-    "are", "slower", "", ""
-  )
+  label_replace({_SLOWER}, "are", "slower", "", "")
   or
   label_replace(
     {indented(_SECOND, 4)},
