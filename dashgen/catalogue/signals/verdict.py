@@ -79,8 +79,7 @@ class _Because(NamedTuple):
 # A late GPU explains a path whose members wait for it, and its node while it is late itself. It explains a whole network as
 # well: the best bandwidth is often that of a GPU whose position favours it, until it waits. A late node does not, because a
 # node whose file is older than the others looks late when a network becomes slow. Slow links inside a node explain why the
-# node is late, and are not explained by that. Of the network the transport is told where it is known. Any other suspect explains
-# why some GPUs are slower.
+# node is late, and are not explained by that. Any other suspect explains why some GPUs are slower.
 _EXPLAINS = (
     _Because('suspect="network", <gpu>!=""', "<job>", 'suspect="straggler"'),
     _Because('suspect="network"', "<job>", 'suspect="straggler", <gpu>!=""'),
@@ -97,7 +96,6 @@ _EXPLAINS = (
         'suspect="straggler"',
         ' unless on (<job>, <node>) job:nccl_suspect:score{suspect="nvlink"} >= 0.5',
     ),
-    _Because(_SOME_PATH, "<job>", 'suspect="network", transport!=""'),
     _Because('suspect="unknown"', "<job>", 'suspect!="unknown"'),
 )
 
@@ -117,6 +115,9 @@ _BLAMED = (
     + "\n)"
 )
 
+# The transport of a slow network is told where it is known in time, and nobody waits for it.
+_TOLD_BETTER = _Because(_SOME_PATH, "<job>", 'suspect="network", transport!=""')
+
 # A cause that is blamed since before, or three dumps later at most; and for a moment after.
 _EXPLAINED = "\n".join(
     f"""unless (
@@ -129,7 +130,7 @@ _EXPLAINED = "\n".join(
   )
   - 3 * <dump>
 )"""
-    for each in _EXPLAINS
+    for each in (*_EXPLAINS, _TOLD_BETTER)
 )
 
 
