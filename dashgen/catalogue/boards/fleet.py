@@ -22,6 +22,7 @@ from dashgen.catalogue.boards.verdicts import (
     verdict,
 )
 from dashgen.catalogue.names import VERDICT
+from dashgen.catalogue.signals.transport import WHOLE
 from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit
 
 _HERE = "<in_cluster>"
@@ -34,8 +35,7 @@ _LOSS = f"max by (<job>) (job:training_throughput_loss:ratio{{{_HERE}}})"
 _TOLD = f'and on (<job>) {VERDICT}{{state=~"degraded|recovering", {_HERE}}}'
 # The last verdict against each job within half an hour of the shown time.
 _LAST = f"topk by (<job>) (1, max_over_time(timestamp({_HURT})[<60 dumps>:<1 dumps>]))"
-# A whole transport, not one of its paths.
-_WHOLE = 'transport!="", <node_label>="", <gpu_label>="", <in_cluster>'
+_WHOLE = f"{WHOLE}, {_HERE}"
 # A row of the table of alerts leads to what can be done about it; the runbook stands in the notification.
 _ABOUT = {
     "Silence it": "/alerting/silence/new?matcher=alertname%3D${__data.fields.alertname}"

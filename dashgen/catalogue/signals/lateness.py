@@ -115,8 +115,8 @@ def late_from(spread: str, least: float = LEAST) -> str:
 def slower(chosen: str = "", over: str = "<3 dumps in a row>", known: Callable[[Evidence, str], str] = usual) -> str:
     """How much slower than it is used to is each of the chosen GPUs among its peers, in three dumps in a row.
 
-    Who waits for a late GPU is slower as well. Where nobody is late, one communicator among equal ones has a slow path
-    or somebody late; Inspector does not tell which GPUs are its members, so who it is stays open.
+    Who waits for a late GPU is slower as well. Where nobody is late, some communicators among equal ones have a slow path
+    or somebody late; Inspector does not tell which GPUs are their members, so who it is stays open.
     """
     lateness = f"gpu:nccl_lateness:ratio{{{chosen}}}"
     return f"{known('lateness', chosen)} - ignoring (of) max_over_time({lateness}[{over}])"

@@ -95,7 +95,9 @@ LOST_SOURCES = (
 )
 NOISE = by_half(f"({spread('bandwidth')} and ignoring (of) {_NOW})")
 """How far the bandwidth of each transport strays on its own, of kinds that are told now."""
-ALL = 'job:nccl_suspect:depth{transport!="", <node>="", <gpu>=""}'
+WHOLE = 'transport!="", <node>="", <gpu>=""'
+"""A whole transport among the suspects, not one of its paths."""
+ALL = f"job:nccl_suspect:depth{{{WHOLE}}}"
 """What each transport has lost, as recorded among the suspects."""
 
 # The last arriver, who waits for nobody. Within a domain every node is a path, across domains every GPU number: its rail.
