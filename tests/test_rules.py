@@ -328,15 +328,12 @@ def alone(record: str, samples: Sequence[Series], end: float) -> list[Series]:
     return engine.replay(rule_engine(), files, samples, moments, record, START).series
 
 
-def excess_of(lateness: Sequence[float], rewritten: int = 1, usual: float | None = 0.0) -> dict[int, float]:
-    """By how much one of four GPUs is later than it is used to, by dump; its file is rewritten every so many dumps."""
+def excess_of(lateness: Sequence[float], usual: float | None = 0.0) -> dict[int, float]:
+    """By how much one of four GPUs is later than it is used to, by dump."""
     times = START + 30.0 * np.arange(len(lateness))
     one, job = gpu_labels("GPU0"), (("slurm_job_id", "7"),)
-    dumps = np.arange(len(lateness))
-    shape = (("kinds", "3"), ("n_nodes", "2"), ("nranks", "8"))
     samples = [
         Series("gpu:nccl_lateness:ratio", one, times, np.array(lateness)),
-        Series("gpu:nccl_exec:sum", tuple(sorted(one + shape)), times, 1000.0 + dumps // rewritten),
         Series("peer:nccl_evidence:spread", (("of", "lateness"), *job), times, np.full(len(lateness), 0.01)),
         Series("job:nccl_gpus:count", job, times, np.full(len(lateness), 4.0)),
         Series("job:nccl_progress:timestamp", job, times, times),
@@ -353,13 +350,6 @@ def test_a_gpu_without_a_past_is_not_judged_by_that_of_its_job() -> None:
     assert excess_of([0.15] * 12, usual=None) == {}
     assert excess_of([0.15] * 12)[11] == pytest.approx(0.15)
     assert excess_of([0.35] * 12, usual=None)[11] == pytest.approx(0.15)
-
-
-def test_a_file_that_is_not_rewritten_says_a_thing_once() -> None:
-    late_once = [0.0] * 6 + [0.3] * 3 + [0.0] * 3
-    assert max(excess_of(late_once).values()) == pytest.approx(0.3)
-    assert max(excess_of(late_once, rewritten=3).values()) == pytest.approx(0.15), "half, as of two dumps"
-    assert excess_of([0.0] * 6 + [0.3] * 12, rewritten=3)[17] == pytest.approx(0.3)
 
 
 # What a transport has lost.

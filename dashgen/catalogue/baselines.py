@@ -60,11 +60,6 @@ def only(series: str, of: Evidence, chosen: str = "") -> str:
     return f'{series}{{of="{of}"{chosen and f", {chosen}"}}}'
 
 
-def for_long(series: str) -> str:
-    """What six dumps have: where three say less than they seem to, as before anything is learned."""
-    return f"min_over_time({series}[<6 dumps in a row>])"
-
-
 def without_past(series: str) -> str:
     """How far beyond what a fixed position explains ``series`` has been in six dumps: what is judged before anything is learned."""
-    return f"{for_long(series)} - {POSITION:g}"
+    return f"min_over_time({series}[<6 dumps in a row>]) - {POSITION:g}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dashgen.catalogue import baselines, groups
-from dashgen.catalogue.baselines import LEAST, Evidence, for_long, need, usual, without_past
+from dashgen.catalogue.baselines import LEAST, Evidence, need, usual, without_past
 from dashgen.catalogue.signals.freshness import NEW, SEEN, SEEN_SOURCES, STAYED
 from dashgen.catalogue.signals.transport import LIKE, beyond
 from dashgen.model import Signal, Unit, indented
@@ -166,9 +166,9 @@ SOME = f"""max by (<job>) (
 )"""
 """Some are slower, or two nodes come equally late, of which one holds up the other."""
 
-# Communicators within one node have as many ranks as it has GPUs, or a half, a quarter or an eighth of them.
+# Communicators within one node have as many ranks as it has GPUs, a half or a quarter of them.
 _WITHIN_A_NODE = "\nor\n".join(
-    f'count_values by (<job>) ("nranks", max by (<job>, <node>) (<present>) / {part})' for part in (1, 2, 4, 8)
+    f'count_values by (<job>) ("nranks", max by (<job>, <node>) (<present>) / {part})' for part in (1, 2, 4)
 )
 # A domain may span several nodes: those that wait in it arrive late at other domains together with the one they wait for.
 _WAITS = f"""max by (<job>, <node>) (
@@ -188,19 +188,12 @@ SIGNALS = (
         name="gpu:nccl_lateness_excess:ratio",
         question="How much later than it is used to is each GPU, in two and in three dumps in a row?",
         healthy="absent, or a few percent now and then; what is within a twentieth is left out",
-        # A file that was not rewritten for three dumps says the same thing thrice, so what six dumps have counts. Who was early
-        # and comes in time is not late. Without a past, a fixed position may explain a fifth, and six dumps are asked for.
-        # A scrape that failed takes one of the three dumps, and not what the others say.
+        # Who was early and comes in time is not late. Without a past, a fixed position may explain a fifth, and six dumps are
+        # asked for. A scrape that failed takes one of the three dumps, and not what the others say.
         expr=f"""
 (
   (
-    (
-      {indented(_lasting(), 6)}
-      and on (<job>, <node>, <gpu>)
-      changes(gpu:nccl_exec:sum[<3 dumps in a row>]) > 0
-      or
-      {for_long("gpu:nccl_lateness:ratio")}
-    )
+    {indented(_lasting(), 4)}
     - ignoring (of) clamp_min({usual("lateness")}, 0)
     or
     {without_past("gpu:nccl_lateness:ratio")}

@@ -33,7 +33,6 @@ _ONE = f"""(
     {beyond()}
     or
     {without_past(_ACROSS)}
-    and count_over_time({_ACROSS}[<3 dumps in a row>]) >= <3 results>
   )
   {NEW}
   and on (<job>, transport) (
@@ -76,19 +75,13 @@ class _Because(NamedTuple):
     but: str = ""
 
 
-# A late GPU explains a path whose members wait for it, and its node while it is late itself. It explains a whole network as
-# well: the best bandwidth is often that of a GPU whose position favours it, until it waits. A late node does not, because a
-# node whose file is older than the others looks late when a network becomes slow. Slow links inside a node explain why the
-# node is late, and are not explained by that. Any other suspect explains why some GPUs are slower.
+# Who is late explains a path whose members wait for it. A late GPU explains a whole network as well: the best bandwidth is
+# often that of a GPU whose position favours it, until it waits. A late node does not, because a node whose file is older
+# than the others looks late when a network becomes slow. Slow links inside a node explain why the node is late, and are
+# not explained by that. Any other suspect explains why some GPUs are slower.
 _EXPLAINS = (
     _Because('suspect="network", <gpu>!=""', "<job>", 'suspect="straggler"'),
     _Because('suspect="network"', "<job>", 'suspect="straggler", <gpu>!=""'),
-    _Because(
-        'suspect="straggler", <gpu>=""',
-        "<job>, <node>",
-        'suspect="straggler", <gpu>!=""',
-        " and job:nccl_suspect:score",
-    ),
     _Because('suspect="straggler"', "<job>, <node>", 'suspect="nvlink"'),
     _Because(
         'suspect="nvlink", <node>!=""',
@@ -115,8 +108,17 @@ _BLAMED = (
     + "\n)"
 )
 
-# The transport of a slow network is told where it is known in time, and nobody waits for it.
-_TOLD_BETTER = _Because(_SOME_PATH, "<job>", 'suspect="network", transport!=""')
+# The same suspect, told better: the transport of a slow network, and the GPU of a late node while it is late itself. It is
+# told where it is known in time, and nobody waits for it: of a slow node's GPUs another one may be the latest in every dump.
+_TOLD_BETTER = (
+    _Because(_SOME_PATH, "<job>", 'suspect="network", transport!=""'),
+    _Because(
+        'suspect="straggler", <gpu>=""',
+        "<job>, <node>",
+        'suspect="straggler", <gpu>!=""',
+        " and job:nccl_suspect:score",
+    ),
+)
 
 # A cause that is blamed since before, or three dumps later at most; and for a moment after.
 _EXPLAINED = "\n".join(
@@ -130,7 +132,7 @@ _EXPLAINED = "\n".join(
   )
   - 3 * <dump>
 )"""
-    for each in (*_EXPLAINS, _TOLD_BETTER)
+    for each in (*_EXPLAINS, *_TOLD_BETTER)
 )
 
 
