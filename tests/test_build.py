@@ -141,9 +141,9 @@ def test_no_recorded_series_above_the_peer_level_keeps_an_unbounded_label() -> N
 
 
 def test_every_duration_follows_the_dump_interval() -> None:
-    slow = alert_rules(config.site({"dump_interval": "60s"}, "test"), Sensitivity.MEDIUM)["NcclNodeLate"]
-    usual = alert_rules(config.Site(), Sensitivity.MEDIUM)["NcclNodeLate"]
-    assert (usual.for_, slow.for_) == ("30s", "1m")
+    slow = alert_rules(config.site({"dump_interval": "60s"}, "test"), Sensitivity.LOW)["NcclJobDegraded"]
+    usual = alert_rules(config.Site(), Sensitivity.LOW)["NcclJobDegraded"]
+    assert (usual.for_, slow.for_) == ("1m", "2m")
     assert durations.text(89) == "1m29s"
     for dump, every, slowly in (("1s", 1, 4), ("30s", 30, 120), ("1m", 60, 120), ("10m", 60, 120)):
         for group in build.recording(config.site({"dump_interval": dump}, "test")):
@@ -171,7 +171,7 @@ def test_an_alert_can_be_changed_and_disabled_by_configuration() -> None:
     )
     page = alert_rules(changed, Sensitivity.LOW)["NcclJobDegraded"].expr
     assert "job:training_throughput_loss:ratio > 0.11" in page
-    assert ") > 0.31" in page
+    assert '{state="degraded"} > 0.31' in page
     assert ">= 0.9 * 240" in alert_rules(changed, Sensitivity.HIGH)["NcclJobQuiet"].expr
     assert "NcclGpuLate" not in alert_rules(changed, Sensitivity.HIGH)
     assert "NcclGpuLate" not in build.bundle(changed).runbooks

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dashgen.catalogue.names import VERDICT
 from dashgen.catalogue.runbooks import COMMUNICATION, LATE
 from dashgen.catalogue.signals.fabric.ports import RISING
-from dashgen.model import Alert, Runbook, Scope, Sensitivity, Severity, Tier, indented
+from dashgen.model import Alert, Runbook, Scope, Sensitivity, Severity, Tier
 
 SINCE = (
     '{{ range query "job:nccl_verdict:since" }}{{ if <same_job> }} since '
@@ -24,21 +24,14 @@ and (
 )"""
 _SURE_LIMIT = ", in two dumps in a row or while more than <paged_loss %> of the throughput is lost"
 
-# Throughput is told later than the verdict, so it need not be lost from the first dump on.
-_LASTING = """(
-  job:nccl_verdict:depth{state="degraded"}
-  and
-  count_over_time(job:nccl_verdict:depth{state="degraded"}[<3 dumps in a row>]) >= <3 results>
-)"""
-
 _PAGED_LOSS = {Sensitivity.LOW: 0.10, Sensitivity.MEDIUM: 0.05, Sensitivity.HIGH: 0.04}
 _BLIND_DEPTH = {Sensitivity.LOW: 0.20, Sensitivity.MEDIUM: 0.15, Sensitivity.HIGH: 0.10}
 
 
 def _page(level: Sensitivity) -> Tier:
-    """A page after three verdicts in a row, while throughput is lost: a fault that is worth a night lasts that long, a hiccup does not."""
+    """A page where three verdicts in a row cost throughput: a fault that is worth a night lasts that long, a hiccup does not."""
     extra = {"depth_without_throughput": _BLIND_DEPTH[level]}
-    return Tier(threshold=_PAGED_LOSS[level], dumps=0, severity=Severity.CRITICAL, keep_firing=10, extra=extra)
+    return Tier(threshold=_PAGED_LOSS[level], dumps=2, severity=Severity.CRITICAL, keep_firing=10, extra=extra)
 
 
 def _tickets(*, dumps: int = 0, sure: bool = False) -> dict[Sensitivity, Tier]:
@@ -70,17 +63,17 @@ ALERTS = (
         # A job that stands still is not slow: the stall is the page.
         explained_by={"NcclJobStalled": "job"},
         signal=VERDICT,
-        expr=f"""
-{_LASTING} ^ 0
+        expr="""
+job:nccl_verdict:depth{state="degraded"} ^ 0
 * on (<job>) group_left (evidence)
 (job:training_throughput_loss:ratio > <threshold>)
 or on (<job>)
 label_replace(
-  {indented(_LASTING)} > <depth_without_throughput>
+  job:nccl_verdict:depth{state="degraded"} > <depth_without_throughput>
   unless on (<job>) job:training_throughput_loss:ratio,
   "evidence", "none", "", ""
 )""",
-        limit="three verdicts in a row, and more than <threshold %> of the throughput is lost; where nothing tells the throughput, the suspect's depth is above <depth_without_throughput %>",
+        limit="more than <threshold %> of the throughput is lost; where nothing tells the throughput, the suspect's depth is above <depth_without_throughput %>",
         summary="Job <this_job> is slowed down by its communication; suspect: {{ $labels.suspect }}.",
         description="""
 {{ if eq $labels.evidence "none" -}}
@@ -101,8 +94,8 @@ Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
         "least 13.5 % off bus bandwidth when all communication is exposed and 24 % when half of it is.",
         dashboard="job",
         runbook=Runbook(
-            meaning="For three dumps the job's communication has been slow, and it does less work per second than it is used to. "
-            "This is the page; its labels are the verdict: suspect, transport, node and GPU as far as they are known.",
+            meaning="The job does less work per second than it is used to, and its communication is slow at the same "
+            "time. This is the page; its labels are the verdict: suspect, transport, node and GPU as far as they are known.",
             look_first=(
                 "Job board: the verdict, since when, how deep, and the evidence beside it.",
                 "A node or a GPU is named: that host. Only a GPU number is named with a network: the rail of that number.",
