@@ -354,11 +354,12 @@ def test_a_gpu_without_a_past_is_not_judged_by_that_of_its_job() -> None:
 
 def test_a_late_node_is_blamed_although_another_of_its_gpus_is_the_latest_in_every_dump() -> None:
     times = START + 30.0 * np.arange(8)
-    node = (("node", "n0"), ("slurm_job_id", "7"), ("suspect", "straggler"))
-    samples = [Series("job:nccl_suspect:score", node, times, np.full(8, 1.5))]
-    for number in range(4):
-        gpu = (("gpu", f"GPU{number}"), *node)
-        samples.append(Series("job:nccl_suspect:score", gpu, times[number::4], np.full(2, 1.5)))
+    gpus = [(*gpu_labels(f"GPU{number}"), ("suspect", "straggler")) for number in range(4)]
+    node = gpus[0][1:]
+    samples = [
+        Series("job:nccl_suspect:score", node, times, np.full(8, 1.5)),
+        *(Series("job:nccl_suspect:score", gpu, times[at::4], np.full(2, 1.5)) for at, gpu in enumerate(gpus)),
+    ]
     (told,) = alone("job:nccl_suspect:since", samples, times[-1])
     assert told.labels == node
     assert told.times == pytest.approx(times[1:]), "from the second dump on"

@@ -67,7 +67,7 @@ _SOME_PATH = 'suspect="network", transport=""'  # lateness does not tell which t
 
 
 class _Because(NamedTuple):
-    """A suspect who is slow because of another, the cause, on what both share; and on what condition of the cause."""
+    """A suspect and another, the cause, which takes its place; what both share, and a condition of the cause."""
 
     effect: str
     shared: str
