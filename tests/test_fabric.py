@@ -29,6 +29,8 @@ TIMES = START + OFFSETS
 SYMBOLS = upstream("ib_symbol_errors")
 DOWNED = upstream("ib_link_downed")
 STATE = upstream("ib_state")
+RATE = upstream("ib_rate")
+NDR, HDR = 50e9, 25e9  # 400 and 200 Gbit/s
 
 
 @pytest.fixture(autouse=True)
@@ -132,6 +134,36 @@ def test_a_port_that_went_away_stays_reported_until_it_comes_back() -> None:
     assert fired == {("NcclFabricLinkDown", "7", "n1"), ("NcclFabricPortDown", "7", "n1")}
     (down,) = [one for one in everything if one.name == "node:fabric_port_down:state"]
     assert (down.times[0] - START, down.times[-1] - START) == (330, 900)
+
+
+@pytest.mark.parametrize(
+    ("rates", "slow"),
+    [
+        ({"n1": NDR, "n2": HDR, "n3": NDR}, {"n2"}),
+        ({"n1": NDR, "n2": HDR}, {"n2"}),
+        ({"n1": HDR, "n2": HDR, "n3": HDR}, set()),
+        ({"n1": HDR, "n2": HDR, "n3": NDR}, set()),
+        ({"n1": NDR, "n2": NDR, "n9": HDR}, set()),
+    ],
+    ids=["one-of-three", "one-of-two", "all-alike", "one-is-faster", "of-no-job"],
+)
+def test_a_link_at_a_lower_rate_than_the_same_port_elsewhere_in_the_job_is_named(
+    rates: dict[str, float], slow: set[str]
+) -> None:
+    storage = [port(RATE, HDR, node, "mlx5_9") for node in rates]
+    found = [*job("7", [node for node in rates if node != "n9"]), *storage]
+    _, fired = judged([*found, *(port(RATE, rate, node) for node, rate in rates.items())])
+    assert fired == {("NcclFabricLinkSlow", "7", node) for node in slow}
+
+
+def test_a_link_that_is_away_is_not_called_slow_and_one_that_comes_back_slower_is() -> None:
+    gone, back = (OFFSETS > 300) & (OFFSETS <= 600), OFFSETS > 600
+    rates = (port(RATE, np.where(gone, NDR / 40, np.where(back, HDR, NDR)), "n1"), port(RATE, NDR, "n2"))
+    links = (port(STATE, np.where(gone, 1, 4), "n1"), port(DOWNED, OFFSETS > 300, "n1"))
+    everything, fired = judged([*job("7", ["n1", "n2"]), *rates, *links])
+    assert fired == {(name, "7", "n1") for name in ("NcclFabricLinkDown", "NcclFabricPortDown", "NcclFabricLinkSlow")}
+    (low,) = [one for one in everything if one.name == "node:fabric_rate_low:bits"]
+    assert (low.times[0] - START, set(low.values)) == (630, {200e9})
 
 
 def test_an_interface_with_another_mtu_is_named_and_management_interfaces_are_not_looked_at() -> None:

@@ -99,10 +99,12 @@ def test_a_slow_rail_is_one_cell_of_its_transport(outliers: Json, tmp_path: Path
 def test_ports_and_switches_are_named_in_words(outliers: Json, tmp_path: Path) -> None:
     here = moment("node:nccl_gpus:count", 8, slurm_job_id="7", node="n3", instance="n3:9100")
     port = {"node": "n3", "device": "mlx5_1", "port": "1"}
+    low = {**port, "device": "mlx5_3"}
     data = [
         here,
         moment("node:fabric_suspect:ratio", 3, slurm_job_id="7", instance="n3:9100", counter="symbol_errors", **port),
         moment("node:fabric_port_down:state", 1, slurm_job_id="7", instance="n3:9100", **{**port, "device": "mlx5_2"}),
+        moment("node:fabric_rate_low:bits", 200e9, slurm_job_id="7", instance="n3:9100", **low),
         *(
             moment(
                 "node:switch_errors:rate",
@@ -121,11 +123,12 @@ def test_ports_and_switches_are_named_in_words(outliers: Json, tmp_path: Path) -
     assert said == [
         "Port mlx5_1 1 of n3: symbol_errors",
         "Port mlx5_2 1 of n3 is away",
+        "Port mlx5_3 1 of n3 runs at a lower rate than its like",
         "Switch leaf-02 port 12, at the cable of n3: discards",
     ]
     fine, *others = ask(outliers, PORTS, [here], tmp_path / "fine")
-    assert [dict(one.labels)["says"] for one in fine] == ["No port of the job is away or under suspicion"]
-    assert others == [[], [], []]
+    assert [dict(one.labels)["says"] for one in fine] == ["No port of the job is away, slow or under suspicion"]
+    assert others == [[], [], [], []]
 
 
 def test_temperature_power_and_memory_stand_beside_lateness(outliers: Json, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ _WORDS = {
     Unit.BYTES: "bytes",
     Unit.MEBIBYTES: "MiB",
     Unit.BYTES_PER_SECOND: "bytes per second",
+    Unit.BITS_PER_SECOND: "bits per second",
     Unit.TIMESTAMP: "time, seconds since 1970",
     Unit.CELSIUS: "°C",
     Unit.WATTS: "W",

@@ -38,6 +38,7 @@ class Unit(StrEnum):
     BYTES = "bytes"
     MEBIBYTES = "mbytes"
     BYTES_PER_SECOND = "Bps"
+    BITS_PER_SECOND = "bps"
     TIMESTAMP = "dateTimeAsIso"  # of milliseconds
     CELSIUS = "celsius"
     WATTS = "watt"

@@ -80,12 +80,22 @@ class Burst(Network):
 
 
 class Nic(_Link):
-    """One NIC of one node is slow; ``discards`` packets per second show in its counters."""
+    """One NIC of one node is slow; ``discards`` packets per second show in its counters.
+
+    ``trained`` says that its link came up with no more than that share of its rate, which its port tells.
+    """
 
     kind: Literal["nic"]
     node: str
     gpu: int = Field(ge=0)
     discards: float = Field(0.0, ge=0)
+    trained: bool = False
+
+    @model_validator(mode="after")
+    def _rate(self) -> Nic:
+        if self.trained and self.bandwidth is None:
+            raise ValueError("a link that trained at a lower rate needs bandwidth, not loss")
+        return self
 
 
 class PortErrors(_Event):

@@ -64,14 +64,18 @@ _SUSPECTS = Row(
     panels=(
         answers(
             "node:fabric_suspect:ratio",
-            title="Ports that are suspect or down",
-            question="Which port is down, or has rising errors while the job's network is slow?",
+            title="Ports that are suspect, down or slow",
+            question="Which port is down, has a link of a lower rate than its like, or rising errors while the job's network is slow?",
             query='@{<node_label>=~"$node", <of_job>}',
             type="table",
             instant=True,
-            also=(Query(expr='node:fabric_port_down:state{<node_label>=~"$node", <of_job>}', instant=True),),
+            also=tuple(
+                Query(expr=f'{signal}{{<node_label>=~"$node", <of_job>}}', instant=True)
+                for signal in ("node:fabric_port_down:state", "node:fabric_rate_low:bits")
+            ),
             healthy="no row",
-            bad="a row: this node, device and port, how many times over the published limit, and the state of its link",
+            bad="a row: this node, device and port, how many times over the published limit, and the state of its link or the "
+            "rate that is too low",
             width=12,
             height=6,
             columns={
@@ -81,10 +85,12 @@ _SUSPECTS = Row(
                 "counter": "Counter",
                 "Value #A": "Times the limit",
                 "Value #B": "Link",
+                "Value #C": "Rate",
             },
             column_states={"Value #B": _LINK_STATES},
+            column_units={"Value #C": Unit.BITS_PER_SECOND},
             order="-Times the limit",
-            no_value="no port is down or under suspicion",
+            no_value="no port is down, slow or under suspicion",
             companion="infiniband",
         ),
         answers(

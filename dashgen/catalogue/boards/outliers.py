@@ -179,6 +179,7 @@ _WHO = Row(
 
 _PORT = f"node:fabric_suspect:ratio{_NODES}"
 _AWAY = f"node:fabric_port_down:state{_NODES}"
+_SLOW = f"node:fabric_rate_low:bits{_NODES}"
 _SWITCH = 'node:switch_errors:rate{<node_label>=~"$node", <in_cluster>}\n    and on (<host>) group by (<host>) (node:nccl_gpus:count{<of_job>})'
 
 
@@ -192,13 +193,14 @@ def _named(query: str, words: str, *labels: str, companion: str = "infiniband") 
 
 _PORTS = says(
     "Ports and switches, now",
-    "Is a port of the job's nodes away or do errors rise on it, or at the other end of its cable? Healthy: it says that "
+    "Is a port of the job's nodes away or slower than its like, or do errors rise on it or at the other end of its cable? Healthy: it says that "
     "there is none. Bad: a sentence that names port, node or switch: with a slow rail or network, begin there.",
     '0 * label_replace(group by (<job>) (node:nccl_gpus:count{<of_job>}), "says", '
-    f'"No port of the job is away or under suspicion", "", "")\nunless on () ({_PORT} or {_AWAY})',
+    f'"No port of the job is away, slow or under suspicion", "", "")\nunless on () ({_PORT} or {_AWAY} or {_SLOW})',
     also=(
         _named(_PORT, "Port $1 $2 of $3: $4", "device", "port", "<node_label>", "counter"),
         _named(_AWAY, "Port $1 $2 of $3 is away", "device", "port", "<node_label>"),
+        _named(_SLOW, "Port $1 $2 of $3 runs at a lower rate than its like", "device", "port", "<node_label>"),
         _named(
             _SWITCH,
             "Switch $1 port $2, at the cable of $3: $4",

@@ -122,6 +122,15 @@ METRICS: tuple[Metric, ...] = (
         companion="infiniband",
     ),
     Metric(
+        key="ib_rate",
+        name="node_infiniband_rate_bytes_per_second",
+        unit=Unit.BYTES_PER_SECOND,
+        meaning="Rate that the port's link has come up with.",
+        labels=("device", "port"),
+        source=INFINIBAND,
+        companion="infiniband",
+    ),
+    Metric(
         key="hw_ack_timeouts",
         name="node_infiniband_local_ack_timeout_errors_total",
         unit=Unit.COUNT,

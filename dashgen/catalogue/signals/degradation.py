@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from dashgen.catalogue.names import VERDICT
 from dashgen.catalogue.runbooks import COMMUNICATION, LATE
+from dashgen.catalogue.signals.fabric.links import SLOW_LINKS
 from dashgen.catalogue.signals.fabric.ports import RISING
 from dashgen.model import Alert, Runbook, Scope, Sensitivity, Severity, Tier
 
@@ -87,7 +88,7 @@ Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
 {{ else }}{{ with $labels.<gpu_label> }}, {{ . }}{{ end }}{{ end }}"""
         + f"{SINCE}."
         + """ Look first at the verdict on the job board, then at the evidence beside it.""",
-        beside=RISING,
+        beside=SLOW_LINKS | RISING,
         tiers={level: _page(level) for level in Sensitivity},
         sources="NVIDIA's blog of 2026-05-07 calls -13 % (310 to 268 TFLOP/s/GPU) an incident, and its shorter dip cost "
         "6 to 8 % for four to eight dumps. Without throughput evidence: a 13 % loss takes at "
@@ -126,7 +127,7 @@ Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
         "{{ $value | humanizePercentage }} below what the job is used to"
         "{{ with $labels.<gpu_label> }}, on the rail of {{ . }} alone{{ end }}" + f"{SINCE}. "
         "Look first at the job board: which collectives fall, and does the other transport hold?",
-        beside=RISING,
+        beside=SLOW_LINKS | RISING,
         tiers=_tickets(sure=True),
         sources=_TICKET_SOURCES,
         dashboard="job",

@@ -44,6 +44,9 @@ _SWITCH = {
     "link_downed": "switch_link_downed",
 }
 
+_RATE = 400e9 / 8
+"""Bytes a second of a port of 400 Gbit/s."""
+
 
 def _counter(word: str, known: Mapping[str, str], prefix: str) -> str:
     """The series of a counter that a scenario names; the catalogue need not know it."""
@@ -62,19 +65,23 @@ def infiniband(site: Site, runs: list[Run], sheet: Sheet) -> None:
         for nic in range(scenario.gpus_per_node):
             labels = {**node_labels(site, node), "device": f"mlx5_{nic}", "port": "1"}
             start, share = float(rng.integers(10**14, 10**15)), 1 + 0.01 * rng.standard_normal()
-            discards = np.zeros(sheet.scrapes)
+            discards, rate = np.zeros(sheet.scrapes), np.full(sheet.scrapes, _RATE)
             for event in scenario.events:
-                if isinstance(event, Nic) and event.discards and (event.node, event.gpu) == (name, nic):
-                    active = (site.offsets > event.start) & (site.offsets <= event.until)
-                    rate = event.discards * scenario.scrape_interval
-                    discards += np.cumsum(stream(site.seed, "discards", nic).poisson(rate, sheet.scrapes) * active)
+                if not isinstance(event, Nic) or (event.node, event.gpu) != (name, nic):
+                    continue
+                active = (site.offsets > event.start) & (site.offsets <= event.until)
+                if event.trained and event.bandwidth:
+                    rate[active] *= event.bandwidth
+                if event.discards:
+                    pace = event.discards * scenario.scrape_interval
+                    discards += np.cumsum(stream(site.seed, "discards", nic).poisson(pace, sheet.scrapes) * active)
             counters: dict[str, Floats | float] = {
                 upstream("ib_transmitted"): np.floor(start + sent * share),
                 upstream("ib_received"): np.floor(start * 0.99 + sent * share),
                 **{upstream(key): 0.0 for key in _ALWAYS.values()},
                 upstream("ib_discards"): discards,
                 upstream("ib_state"): 4.0,
-                "node_infiniband_rate_bytes_per_second": 5e10,
+                upstream("ib_rate"): rate,
             }
             errors = [event for event in scenario.events if isinstance(event, PortErrors) and _at(event, name, nic)]
             if errors or scenario.companions.hw_counters:

@@ -8,7 +8,7 @@ does a port turn into a suspect. Where a node works for two jobs, its ports are 
 
 from __future__ import annotations
 
-from dashgen.catalogue.signals.fabric import hosts, ports, switches
+from dashgen.catalogue.signals.fabric import hosts, links, ports, switches
 
-SIGNALS = (*hosts.SIGNALS, *ports.SIGNALS, *switches.SIGNALS)
-ALERTS = (*ports.ALERTS, *hosts.ALERTS, *switches.ALERTS)
+SIGNALS = (*hosts.SIGNALS, *ports.SIGNALS, *links.SIGNALS, *switches.SIGNALS)
+ALERTS = (*ports.ALERTS, *links.ALERTS, *hosts.ALERTS, *switches.ALERTS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports of a job's nodes: errors, links, and the port under suspicion."""
+"""Ports of a job's nodes: their error counters, and the port under suspicion."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from dashgen.catalogue.signals.fabric.tickets import (
     BY_THE_SUSPECT,
     FIGURE,
     HURTS,
-    ONE_OR_MANY,
     WHERE,
     port_runbook,
     tickets,
@@ -64,23 +63,6 @@ max by (<job>, <node>, <instance>, device, port, counter) (
         labels=(*PORT, "counter"),
         sources="Five minutes: the window of NVSentinel's limits, whatever the dump interval.",
         group=groups.FABRIC,
-    ),
-    Signal(
-        name="node:fabric_port_down:state",
-        question="Which ports went down and have not come back?",
-        healthy="absent; 1 is down, 2 initialising, 3 armed",
-        # A port that nobody uses is down for ever: only one that was seen to go down counts, for as long as it stays so.
-        expr=f"""
-max by (<job>, <node>, <instance>, device, port) (
-  (<ib_state> != 4)
-  * {OF_JOB}
-)
-and on (<target>, device, port) last_over_time(node:fabric_errors:rate{{counter="link_downed"}}[1d])""",
-        unit=Unit.COUNT,
-        labels=PORT,
-        sources="A day since its link went down: longer than any fault that a job survives.",
-        group=groups.FABRIC,
-        companion="infiniband",
     ),
     Signal(
         name="node:fabric_suspect:ratio",
@@ -163,33 +145,6 @@ ALERTS = (
             "A link that had worked went away. NCCL retries for a while, so the job may stall, abort, or never notice.",
             "link_downed",
             "Once: note it. Again on the same port: reseat the cable, exchange the transceiver, drain the node until then.",
-        ),
-    ),
-    Alert(
-        name="NcclFabricPortDown",
-        kind="fabric",
-        signal="node:fabric_port_down:state",
-        expr="node:fabric_port_down:state < <threshold>",
-        companion="infiniband",
-        limit="port state below <threshold> (active)",
-        summary=f"Job <this_job>: {WHERE} is down.",
-        description=f"{WHERE} went down and has not come back: its state is {{{{ $value }}}}, 4 would be active. One rail of "
-        "job <this_job> is missing on this node. Look first at `ibstat` there.",
-        tiers=tickets(Severity.WARNING, 4, medium=8, high=2),
-        rises=False,
-        sources="leptonai/gpud calls a port dropped that is down for 4 minutes, eight dumps.",
-        dashboard="fabric",
-        runbook=Runbook(
-            meaning="A port that had worked is not active. Communicators that use its rail hang, or go through fewer adapters.",
-            look_first=(
-                "`ibstat` on the node: the state now; `dmesg | grep -i mlx5`: since when?",
-                "Fabric board, Link state by port: this port alone, or others of its rail or switch?",
-            ),
-            tell_apart=(ONE_OR_MANY,),
-            act=(
-                "State of the far port on the switch; reseat the cable, exchange the transceiver; drain the node until then.",
-            ),
-            tools=FABRIC_TOOLS,
         ),
     ),
     Alert(
