@@ -72,8 +72,8 @@ _OF_README = {
 }
 
 
-UNSEEN = 3
-"""So many worlds stand first that no rule was chosen on: wide jobs, racks, and slow dumps."""
+UNSEEN = 4
+"""So many worlds stand first that no rule was chosen on: wide jobs, racks, slow dumps, and few GPUs."""
 
 
 def judged() -> dict[str, Any]:
@@ -129,6 +129,7 @@ BLOCKS = {
     "youngest": lambda: unseen(0),
     "racks": lambda: unseen(1),
     "slow": lambda: unseen(2),
+    "few": lambda: unseen(3),
     "older": older,
     "headlines": lambda: pages.headlines(SITE),
     "alerts": lambda: pages.alerts(SITE),

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import pytest
 import yaml
@@ -415,6 +416,44 @@ def test_a_rail_that_is_slow_from_the_first_minute_is_named_until_it_ends() -> N
         [(start, end)] = firing
         assert start - fault.start.timestamp() <= 420
         assert end >= fault.end.timestamp()
+
+
+def test_a_verdict_stays_where_every_other_dump_is_scraped_and_from_all_nodes_at_once() -> None:
+    """Every other evaluation has no news then, and is no reason to take anything back."""
+    site, scenario = Site(), Scenario.model_validate(few(2, 4, [SLOW_NODE | {"percent": 40, "end": "40m"}]))
+    story, samples = simulate(scenario.model_copy(update={"scrape_interval": 60}))
+    start, end = story.start.timestamp(), story.end.timestamp()
+    moments = engine.Moments(start, end, 60, site.dump_interval, False)
+    files, verdict = rule_files(site), "job:nccl_verdict:depth"
+    found = engine.replay(rule_engine(), files, samples, moments, verdict, start).series
+    blamed = sorted(at for each in found if dict(each.labels).get("node") == "node02" for at in each.times)
+    assert blamed[0] - start <= 1515 + 300
+    assert blamed[-1] - start >= 2400
+    assert all(later - earlier == 30 for earlier, later in pairwise(blamed))
+
+
+def few(nodes: int, gpus: int, events: Sequence[Mapping[str, object]] = ()) -> dict[str, object]:
+    """A small job of one communicator."""
+    job = {"id": "50111", "preset": "fsdp", "nodes": nodes, "gpus_per_node": gpus, "tflops": 399}
+    return {
+        "name": "few",
+        "story": "A small job.",
+        "start": "2026-05-01T00:00:00Z",
+        "lasts": "45m",
+        "jobs": [job],
+        "events": events,
+    }
+
+
+@pytest.mark.parametrize(("nodes", "gpus"), [(1, 2), (1, 3), (2, 1), (3, 1)])
+def test_a_late_gpu_of_two_or_three_is_paged_in_every_pack_and_a_sound_job_of_them_is_nobodys_business(
+    nodes: int, gpus: int
+) -> None:
+    late = {"kind": "late-gpu", "node": "node01", "gpu": 0, "percent": 30, "start": "20m", "end": "40m"}
+    assert alone(few(nodes, gpus)) == []
+    told = [each for each in alone(few(nodes, gpus, [late])) if each["severity"] == "critical"]
+    assert {each["sensitivity"] for each in told} == {tier.value for tier in Sensitivity}
+    assert {(each["suspect"], each["node"]) for each in told} == {("straggler", "node01")}
 
 
 @pytest.mark.parametrize("seed", [4, 16])

@@ -205,6 +205,22 @@ def test_the_throughput_that_counters_tell_does_not_hang_on_the_moments_of_the_s
     assert told.values[told.times > START + 300] == pytest.approx(TRUTH, rel=0.04)
 
 
+def test_where_another_source_tells_the_throughput_from_now_on_the_job_has_one_loss() -> None:
+    times, job = START + 30.0 * np.arange(20), (("slurm_job_id", "7"),)
+    early = times < START + 300
+    samples = [Series("job:nccl_progress:timestamp", job, times, times)]
+    for source, when, value in (("collectives", early, 90.0), ("tensor", ~early, 0.4)):
+        said = tuple(sorted((*job, ("evidence", source))))
+        learned = tuple(sorted((*said, ("of", "throughput"))))
+        samples += [
+            Series("job:training_throughput:current", said, times[when], np.full(when.sum(), value)),
+            Series("peer:nccl_evidence:usual", learned, times, np.full(20, 100.0 if source == "collectives" else 0.5)),
+        ]
+    told = alone("job:training_throughput_loss:ratio", samples, times[-1])
+    moments = [at for each in told for at in each.times]
+    assert sorted(moments) == pytest.approx(times[1:]) and len({dict(each.labels)["evidence"] for each in told}) == 2
+
+
 # Who is there.
 
 

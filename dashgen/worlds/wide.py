@@ -90,7 +90,8 @@ def _machines(dice: WideDice, gpus_per_node: int | None, inner: bool) -> Data:
                 job |= one if size == nodes == 4 else {"tp": 2, "cp": 2}
             case "rack":
                 job |= {"tp": dice.choice((4, 8)), "domain": dice.choice((2, 4)), "nvlink_gbs": 811.0}
-        sound = not rest and nodes >= 2 and nodes % job.get("domain", 1) == 0 and nodes % job.get("pp", 1) == 0
+        least = 1 if layout == "flat" else 2
+        sound = not rest and nodes >= least and nodes % job.get("domain", 1) == 0 and nodes % job.get("pp", 1) == 0
         if layout == "rack":
             sound = sound and size == 4 and nodes // job["domain"] >= 2
         if layout == "pipeline":

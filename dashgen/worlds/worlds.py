@@ -99,6 +99,12 @@ RACKS: Mapping[str, Prior] = {
     "layout": Choice({"rack": 1}),
     "neighbours": Choice({0: 1}),
 }
+FEW_GPUS: Mapping[str, Prior] = {
+    "gpus": Choice({2: 3, 3: 2}),
+    "gpus per node": Choice({1: 1, 2: 1, 3: 1}),
+    "layout": Choice({"flat": 1}),
+    "neighbours": Choice({0: 1}),
+}
 
 WORLDS: Mapping[str, World] = MappingProxyType(
     {
@@ -124,6 +130,7 @@ WORLDS: Mapping[str, World] = MappingProxyType(
             LONG,
         ),
         "racks": World({"nvlink": 2, "slow-node": 2, "late-gpu": 2, "nic": 1, "network": 1, "healthy": 1}, RACKS),
+        "few-gpus": World({"late-gpu": 4, "slow-node": 1, "network": 2, "nic": 1, "hang": 1, "healthy": 2}, FEW_GPUS),
         "large": World({"nic": 2, "late-gpu": 1, "slow-node": 1, "healthy": 1, "network": 1}, LARGE),
         "clusters": World(
             {"network": 3, "late-gpu": 3, "nic": 1, "nvlink": 1, "hang": 2, "healthy": 1, "exporter-gone": 1},

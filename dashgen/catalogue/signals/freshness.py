@@ -26,8 +26,13 @@ EVER = f"(last_over_time(node:nccl_gpus:count[<24 dumps>]) or {_LEFT})"
 STAYED = f"unless on (<job>, <node>) {_LEFT}"
 """Not the nodes that a job has left: it was killed there, goes on elsewhere under its id, and its old files stay."""
 
-NEW = "and on (<job>) count_over_time(job:nccl_progress:timestamp[<3 dumps in a row>]) >= 2"
-"""What is judged: two of the last three dumps brought news, so that the last dump before a pause does not count again and again."""
+_GOES_ON = "last_over_time(job:nccl_progress:timestamp[<2 dumps in a row>])"
+_NOT_FIRST = "count_over_time(job:nccl_progress:timestamp[<4 dumps in a row>]) >= 2"
+NEW = f"and on (<job>) ({_GOES_ON} and {_NOT_FIRST})"
+"""What is judged: a job that goes on, so that the last dump before a pause does not count again and again, and not its first news.
+
+Where only every other dump is scraped, and all nodes in the same half of the time, every other evaluation has no news.
+"""
 
 _SEEN_NOW = "group by (<job>, <node>, <gpu>) (gpu:nccl_exec:sum)"
 IN_THIS_DUMP = f"count by (<job>) ({_SEEN_NOW})"

@@ -204,12 +204,11 @@ SIGNALS = (
   )
 ) > {_NOTABLE:g}
 and count_over_time(gpu:nccl_lateness:ratio[<3 dumps in a row>]) >= <2 results>
-and on (<job>) job:nccl_gpus:count >= 4
 {NEW}""",
         unit=Unit.RATIO,
         labels=GPU,
         sources="Three dumps, as Nebius and the rule of 0.67 on ByteDance's traces: who is late in turn is now and then late twice in a row. Two dumps count half, so one GPU that is twice as late as convinces waits for no third. Fixed positions "
-        "take 20 % (healthy Megatron runs: rank 0 was first in 12 of 13 communicators). Four GPUs are the fewest with a median. NCCL counts an NVLink "
+        "take 20 % (healthy Megatron runs: rank 0 was first in 12 of 13 communicators). NCCL counts an NVLink "
         "domain as one node, and a rack of NVL72 is one domain of eighteen.",
         group=groups.VERDICT,
     ),

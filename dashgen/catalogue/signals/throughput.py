@@ -58,12 +58,15 @@ SIGNALS = (
         name="job:training_throughput_loss:ratio",
         question="How much of its throughput does the job lose now?",
         healthy="around zero",
-        # Rounded, because 1 - 1.0000000000000002 would be written as -2.22e-14 %.
+        # Rounded, because 1 - 1.0000000000000002 would be written as -2.22e-14 %. Where one source ends and another takes its
+        # place, two dumps hold both.
         expr=f"""
 round(
-  1
-  - max_over_time(job:training_throughput:current[<2 dumps in a row>]) / ignoring (of) ({usual("throughput")} > 0)
-  {NEW},
+  bottomk by (<job>) (1,
+    1
+    - max_over_time(job:training_throughput:current[<2 dumps in a row>]) / ignoring (of) ({usual("throughput")} > 0)
+    {NEW}
+  ),
   0.0001
 )""",
         unit=Unit.RATIO,

@@ -25,8 +25,6 @@ SUSPECT = ("<job>", "suspect", "transport", "<node>", "<gpu>")
 
 # One path is slow among equal ones. Many paths are looked at, so more is asked. Before anything is learned rails are
 # compared with their like: a GPU number does the same on all nodes, while a node may do something of its own.
-# A communicator is alone where it has as many ranks as the job has GPUs; the largest number of the last two hours counts,
-# because a node that goes dark for a moment does not change what the job is.
 _ACROSS = 'peer:nccl_slowness:ratio{transport!="nvlink"}'
 _ONE = f"""(
   (
@@ -35,11 +33,6 @@ _ONE = f"""(
     {without_past(_ACROSS)}
   )
   {NEW}
-  and on (<job>, transport) (
-    job:nccl_transport:info
-    unless on (<job>, nranks)
-    count_values by (<job>) ("nranks", max_over_time(job:nccl_gpus:count[2h]))
-  )
 )"""
 # How far a path strays, or most of its like do where it does not: that it was quiet for two hours is luck.
 _STRAYS = spread("slowness")
