@@ -350,8 +350,6 @@ def excess_of(lateness: Sequence[float], usual: float | None = 0.0) -> dict[int,
     one, job = gpu_labels("GPU0"), (("slurm_job_id", "7"),)
     samples = [
         Series("gpu:nccl_lateness:ratio", one, times, np.array(lateness)),
-        Series("peer:nccl_evidence:spread", (("of", "lateness"), *job), times, np.full(len(lateness), 0.01)),
-        Series("job:nccl_gpus:count", job, times, np.full(len(lateness), 4.0)),
         Series("job:nccl_progress:timestamp", job, times, times),
         Series("node:nccl_gpus:count", (("instance", "n0"), *one[1:]), times, np.full(len(lateness), 4.0)),
     ]

@@ -67,9 +67,9 @@ def infiniband(site: Site, runs: list[Run], sheet: Sheet) -> None:
             start, share = float(rng.integers(10**14, 10**15)), 1 + 0.01 * rng.standard_normal()
             discards, rate = np.zeros(sheet.scrapes), np.full(sheet.scrapes, _RATE)
             for event in scenario.events:
-                if not isinstance(event, Nic) or (event.node, event.gpu) != (name, nic):
+                if not isinstance(event, Nic) or not _at(event, name, nic):
                     continue
-                active = (site.offsets > event.start) & (site.offsets <= event.until)
+                active = within(site, event)
                 if event.trained and event.bandwidth:
                     rate[active] *= event.bandwidth
                 if event.discards:
@@ -143,7 +143,7 @@ def switch_ports(site: Site, sheet: Sheet) -> None:
                 sheet.put(metric, labels, values, always)
 
 
-def _at(event: PortErrors | SwitchErrors, node: str, nic: int) -> bool:
+def _at(event: Nic | PortErrors | SwitchErrors, node: str, nic: int) -> bool:
     return (event.node, event.gpu) == (node, nic)
 
 
