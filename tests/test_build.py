@@ -85,6 +85,27 @@ def test_every_alert_has_a_runbook_a_summary_and_the_labels_that_others_route_by
 
 
 @pytest.mark.parametrize("name", SITES)
+def test_a_silence_matches_labels_that_the_alert_has(name: str) -> None:
+    own = site(name)
+    for alert, text in build.bundle(own).runbooks.items():
+        (told,) = re.findall(r"`amtool silence add (.*?) --duration", text)
+        matched = {matcher.split("=")[0] for matcher in told.split()} - {"alertname"}
+        signal = catalogue.SIGNAL_BY_NAME[catalogue.ALERT_BY_NAME[alert].signal]
+        known = set(own.labels.of_job) if signal.of_a_job else set(signal.labels)
+        assert matched and matched <= known, alert
+
+
+def test_texts_for_amds_gpus_name_no_tool_of_nvidia() -> None:
+    bundle = build.bundle(config.site({"source": "rccl"}, "test"))
+    alerts = [rule for groups in bundle.alerts.values() for group in groups for rule in group.alerts]
+    said = [*bundle.runbooks.items(), *((rule.alert, rule.annotations["description"]) for rule in alerts)]
+    for alert, text in said:
+        # Racks of NVLink are NVIDIA's alone.
+        if alert != "NcclNvlinkDomainLost":
+            assert not re.search(r"nvidia-smi|(?i:\bxid)|p2pBandwidthLatencyTest", text), alert
+
+
+@pytest.mark.parametrize("name", SITES)
 def test_rules_and_panels_read_only_series_that_exist(name: str) -> None:
     known = {site(name).metric(metric.key) for metric in METRICS} | set(build.signals(site(name))) | {"ALERTS"}
     known |= {"nv_dl_training_tokens_processed_total"} if name == "throughput" else set()

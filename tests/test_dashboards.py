@@ -342,8 +342,11 @@ def test_every_alert_leads_to_a_board_and_to_a_panel_on_it(site: str, sensitivit
         assert (parts.scheme, parts.netloc) == ("https", "grafana.example")
         board = boards[parts.path.removeprefix("/d/")]
         chosen = dict(parse_qsl(parts.query))
-        assert {name.removeprefix("var-") for name in chosen} == {"job", "cluster"} & set(names_of(board)), rule.alert
-        assert chosen["var-job"] == f"{{{{ $labels.{own.labels.job} | urlquery }}}}"
+        # A switch port is at no job's board.
+        of_job = catalogue.SIGNAL_BY_NAME[catalogue.ALERT_BY_NAME[rule.alert].signal].of_a_job
+        wanted = {"job", "cluster"} & set(names_of(board)) if of_job else set()
+        assert {name.removeprefix("var-") for name in chosen} == wanted, rule.alert
+        assert chosen.get("var-job") == (f"{{{{ $labels.{own.labels.job} | urlquery }}}}" if of_job else None)
         (number,) = (dict(parse_qsl(urlsplit(rule.annotations["panel_url"]).query))["viewPanel"],)
         panel = next(each for each in drawn(board) if str(each["id"]) == number)
         assert panel["targets"], rule.alert
@@ -576,6 +579,32 @@ def test_the_usual_line_of_a_job_is_the_same_everywhere_and_leaves_degradation_o
     current, usual, _ = ask(made("defaults")["job"], title, data, tmp_path)
     assert set(current[0].values.tolist()) == {50.0, 100.0}
     assert set(usual[0].values.tolist()) == {100.0}
+
+
+def test_two_pods_of_a_job_on_one_machine_share_its_ports(tmp_path: Path) -> None:
+    instance = {"slurm_job_id": "7", "instance": "host1:9100"}
+    data = [moment("node:nccl_gpus:count", 4, node=node, **instance) for node in ("pod-a", "pod-b")]
+    data.append(moment(upstream("ib_link_downed"), 3, instance="host1:9100", device="mlx5_0", port="1"))
+    found = ask(made("everything")["fabric"], "Link losses by port", data, tmp_path, chosen={"target": ".*"})
+    assert [dict(one.labels)["device"] for one in found[0]] == ["mlx5_0"]
+
+
+@pytest.mark.parametrize(("gpu", "others"), [("GPU5", 63), ("", 56)])
+def test_for_a_late_gpu_all_others_wait_and_for_a_late_node_all_other_nodes(
+    gpu: str, others: int, tmp_path: Path
+) -> None:
+    about = {"suspect": "straggler", "node": "n3", **({"gpu": gpu} if gpu else {})}
+    data = [
+        verdict("7", "degraded", 0.3, about=about),
+        moment("job:nccl_verdict:since", NOW - 240, slurm_job_id="7"),
+        moment("job:nccl_gpus:count", 64, slurm_job_id="7"),
+        *(
+            moment("node:nccl_gpus:count", 8, slurm_job_id="7", node=f"n{number}", instance=f"n{number}:9100")
+            for number in range(8)
+        ),
+    ]
+    ((said,), *_) = ask(made("everything")["job"], "Verdict now", data, tmp_path)
+    assert f", {others} others wait" in dict(said.labels)["says"]
 
 
 def test_slurm_tells_user_partition_and_state_of_the_job(tmp_path: Path) -> None:

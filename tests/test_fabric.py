@@ -104,6 +104,18 @@ def test_a_counter_over_its_limit_names_the_job_the_node_and_the_port() -> None:
     ]
 
 
+@pytest.mark.parametrize("missing", [0, 1, 4])
+def test_a_file_that_cannot_be_read_is_told_only_while_a_gpu_is_missing(missing: int) -> None:
+    """One value tells of all files of a node: the broken one may be that of another writer."""
+    broken = series(upstream("textfile_error"), OFFSETS > 300, **target("n2"))
+    gpus = job("7", ["n1", "n2"])
+    lost = {f"GPU{number}" for number in range(missing)}
+    there = [one for one in gpus if dict(one.labels)["node"] == "n1" or dict(one.labels)["gpu"] not in lost]
+    torn = only([one for one in gpus if one not in there], OFFSETS <= 300)
+    _, fired = judged([*there, *torn, broken])
+    assert (("NcclTextfileUnreadable", "7", "n2") in fired) is (missing > 0)
+
+
 def test_counters_of_a_node_without_a_job_are_nobodys_business() -> None:
     everything, fired = judged([*job("7", ["n1", "n2"]), port(SYMBOLS, rising(1.0), "n9")])
     assert fired == set()

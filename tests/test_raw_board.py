@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from board_answers import ask, moment, shown
+from board_answers import panel as panel_of
 
 from dashgen import build
 from dashgen.catalogue.metrics import upstream
@@ -64,7 +65,7 @@ def test_best_median_and_late_are_told_apart_by_size_and_ranks(raw: Json, tmp_pa
     assert row["Median"] == pytest.approx((100_000 / 1003 + 100_000 / 1004) / 2)
     assert row["Time, median"] == pytest.approx(median)
     assert row["Waiting"] == pytest.approx(1 - 500 / median)
-    assert (row["Last to arrive"], row["GPU"]) == ("n1", "GPU1")
+    assert (row["Shortest time"], row["GPU"]) == ("n1", "GPU1")
 
 
 def test_nobody_is_named_where_all_arrive_together(raw: Json, tmp_path: Path) -> None:
@@ -72,7 +73,16 @@ def test_nobody_is_named_where_all_arrive_together(raw: Json, tmp_path: Path) ->
     data = [one for one in ranks(**together) if dict(one.labels).get("node") != "n1"]
     table = shown(raw, WITHIN, ask(raw, WITHIN, data, tmp_path))
     assert len(table.rows) == 1
-    assert "Last to arrive" not in table.columns
+    assert "Shortest time" not in table.columns
+
+
+def test_nobody_is_named_among_three_ranks_nor_among_pairs(raw: Json, tmp_path: Path) -> None:
+    three = ranks(collective="AllGather", message_size="1-2MB", n_nodes="1", nranks="3")
+    table = shown(raw, WITHIN, ask(raw, WITHIN, three, tmp_path))
+    assert len(table.rows) == 1
+    assert "Shortest time" not in table.columns
+    pairs = panel_of(raw, "Send and Recv across domains, now")
+    assert all("bottomk" not in query.expr for query in pairs.queries)
 
 
 def test_every_question_of_the_template_has_an_answer_now_and_over_time(raw: Json) -> None:

@@ -335,9 +335,37 @@ def gpu_labels(gpu: str) -> tuple[tuple[str, str], ...]:
     return (("gpu", gpu), ("node", "n0"), ("slurm_job_id", "7"))
 
 
-def alone(record: str, samples: Sequence[Series], end: float) -> list[Series]:
+def test_a_job_that_slurm_has_ended_is_forgotten_within_two_hours_although_slurm_still_knows_it() -> None:
+    times = START + np.arange(0, 4 * 3600, 30.0)
+    samples = [
+        Series("job:nccl_dump_age:seconds", (("slurm_job_id", "7"),), times, times - START),
+        Series("slurm_job_info", (("job_id", "7"), ("job_state", "COMPLETED")), times, np.ones(times.size)),
+    ]
+    site = config.site({"companions": {"slurm": {"enabled": True}}}, "test")
+    (gone,) = alone("job:nccl_quiet:seconds", samples, times[-1], site)
+    assert dict(gone.labels)["evidence"] == "gone"
+    assert gone.times[0] < START + 120 and 6000 < gone.values[-1] < 7200
+
+
+def test_the_longest_habit_excuses_no_silence_in_which_a_watchdog_would_end_the_job() -> None:
+    times = START + np.arange(0, 3600, 30.0)
+    quiet = {"slurm_job_id": "7", "evidence": "spinning"}
+    silent = times >= START + 1800
+    age = np.where(silent, times - START - 1800, 0.0)
+    samples = [
+        Series("job:nccl_gpus:count", (("slurm_job_id", "7"),), times, np.full(times.size, 8.0)),
+        Series("job:nccl_pause:seconds", (("slurm_job_id", "7"),), times[:40], np.full(40, 470.0)),
+        Series("job:nccl_dump_age:seconds", (("slurm_job_id", "7"),), times, age),
+        Series("job:nccl_quiet:seconds", tuple(sorted(quiet.items())), times[silent], age[silent]),
+    ]
+    told = alone("job:nccl_verdict:depth", samples, times[-1])
+    (stalled,) = (each for each in told if dict(each.labels)["state"] == "stalled")
+    assert stalled.times[0] == pytest.approx(START + 1800 + 480, abs=30)
+
+
+def alone(record: str, samples: Sequence[Series], end: float, site: config.Site | None = None) -> list[Series]:
     """What one rule records from these samples, those of other rules among them."""
-    groups = build.recording(config.Site())
+    groups = build.recording(site or config.Site())
     (rule,) = (each for group in groups for each in group.recorded if each.record == record)
     files = {"rules": rule_file([RuleGroup(name="alone", interval="30s", rules=(rule,))])}
     moments = engine.Moments(START, end, 30, 30, False)

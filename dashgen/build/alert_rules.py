@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from dashgen import catalogue, durations, promql
 from dashgen.build.board_views import dashboards
-from dashgen.build.placeholders import evaluated_every, fill, number
+from dashgen.build.placeholders import evaluated_every, fill, number, prose
 from dashgen.build.recording_rules import signal_expr
 from dashgen.catalogue.names import VERDICT
 from dashgen.config.alerts import AlertOverride
@@ -39,10 +39,12 @@ def alert_links(site: Site) -> dict[str, dict[str, str]]:
     found = {}
     for alert in (alert for alert in catalogue.ALERTS if alert.dashboard in views):
         view = views[alert.dashboard]
-        url = f"{site.grafana.url.rstrip('/')}/d/{site.grafana.uid_prefix}{view.slug}?{chosen}"
+        of_job = catalogue.SIGNAL_BY_NAME[alert.signal].of_a_job
+        url = f"{site.grafana.url.rstrip('/')}/d/{site.grafana.uid_prefix}{view.slug}"
+        url += f"?{chosen}" if of_job else ""
         found[alert.name] = {"dashboard_url": url}
         if title := _drawn(alert.signal, view, site):
-            found[alert.name]["panel_url"] = f"{url}&viewPanel={panel_ids(view)[title]}"
+            found[alert.name]["panel_url"] = f"{url}{'&' if of_job else '?'}viewPanel={panel_ids(view)[title]}"
     return found
 
 
@@ -71,8 +73,8 @@ def alert_rule(
         return None
     known = [text for signal, text in alert.beside.items() if signal_expr(catalogue.SIGNAL_BY_NAME[signal], site)]
     annotations = {
-        "summary": fill(alert.summary, site),
-        "description": fill("".join((alert.description, *known)).replace("\\\n", ""), site),
+        "summary": prose(alert.summary, site),
+        "description": prose("".join((alert.description, *known)).replace("\\\n", ""), site),
         "runbook_url": site.runbook_url.replace("{alert}", alert.name),
         **links,
     }

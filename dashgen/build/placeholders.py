@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dashgen import durations
 from dashgen.build.once import once
 from dashgen.catalogue.metrics import METRICS
+from dashgen.catalogue.runbooks import ROCM
 from dashgen.config.site import Site
 from dashgen.config.values import escaped
 
@@ -209,6 +210,14 @@ def _spans(template: str, site: Site) -> str:
 
     spans = _DUMPS.sub(span, template)
     return _RESULTS.sub(lambda match: number(_results(int(match[1]), site)), spans)
+
+
+def prose(template: str, site: Site) -> str:
+    """A text for people, with placeholders filled in and the tools called as the site's vendor calls them."""
+    text = fill(template, site)
+    for nvidia, amd in ROCM.items() if site.source == "rccl" else ():
+        text = text.replace(nvidia, amd)
+    return text
 
 
 def fill(template: str, site: Site, more: Mapping[str, str] | None = None) -> str:

@@ -35,9 +35,9 @@ def usual(of: Evidence, chosen: str = "") -> str:
     return f"({learned} or {remembered})"
 
 
-def shown(of: Evidence, chosen: str = "") -> str:
+def shown(of: Evidence, chosen: str = "", when: str = "") -> str:
     """What evidence was last used to, for boards: as one series, whose window hangs on no engine."""
-    return last(only(USUAL, of, chosen))
+    return last(only(USUAL, of, chosen), when)
 
 
 def spread(of: Evidence, chosen: str = "") -> str:
@@ -50,9 +50,9 @@ def need(deviations: float, strays: str, least: float = LEAST) -> str:
     return f"clamp_min({deviations:g} * {strays}, {least:g})"
 
 
-def last(series: str) -> str:
+def last(series: str, when: str = "") -> str:
     """What was last learned, within half a day."""
-    return f"last_over_time({series}[{MEMORY}])"
+    return f"last_over_time({series}[{MEMORY}]{when})"
 
 
 def only(series: str, of: Evidence, chosen: str = "") -> str:

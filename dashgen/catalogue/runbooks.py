@@ -6,11 +6,11 @@ from __future__ import annotations
 from dashgen.model import Runbook
 
 COMMUNICATION = (
-    "Network: mixed and network transports are down, the transport within the domain is flat, skew is flat.",
+    "Network: mixed and network transports are down, the transport within the domain is flat, and nobody is later than usual.",
     "Link inside a domain: the domain's transport is down on one node; the other nodes wait for that node.",
     "Late GPU or node: bandwidth of the fastest member is unchanged, one GPU has the SHORTEST time in collectives "
     "and everybody else a longer one. The longest time is the first to arrive and never to blame.",
-    "Shared cause (clocks, power, placement): every transport is down alike and skew is flat.",
+    "Shared cause (clocks, power, placement): every transport is down alike, and nobody is later than usual.",
     "Application: message sizes or the algorithm mix changed at the same moment; a new batch size is not a fault.",
 )
 
@@ -52,6 +52,18 @@ TOOLS = (
     "vendor's case with the times of the degradation windows.",
 )
 
+ROCM = {
+    "`nvidia-smi -q -d CLOCK,PERFORMANCE`": "`rocm-smi --showclocks --showperflevel`",
+    "nvidia-smi nvlink -e and -s": "rocm-smi --showxgmierr",
+    "nvidia-smi": "rocm-smi",
+    "grep -i xid": "grep -i amdgpu",
+    "XIDs": "driver errors",
+    "p2pBandwidthLatencyTest": "rocm-bandwidth-test",
+    "is CUDA's": "is HIP's",
+    "nccl-tests": "rccl-tests",
+}
+"""What the tools of texts are called where the GPUs are AMD's."""
+
 # What each counter of a port means and what to do about it, by its value of the label counter.
 COUNTERS = {
     "symbol_errors": "SymbolErrors rising: signal trouble; cable, transceiver.",
@@ -82,7 +94,7 @@ LATE = Runbook(
     meaning="Somebody arrives late at the job's collectives, and all others wait. The late one waits for nobody, so it "
     "shows the shortest time in collectives and the highest bus bandwidth of its group.",
     look_first=(
-        "Outlier board: which GPU or node, since when, how far below its usual share.",
+        "Outlier board: which GPU or node, since when, and by how much later than it is used to.",
         "The host: `nvidia-smi -q -d CLOCK,PERFORMANCE` for throttling, `dmesg | grep -i xid`, CPU and storage load. The GPU's "
         "number is CUDA's, and nvidia-smi may count otherwise: the UUID in the name of its `.prom` file is the same for both.",
         "The job: does this rank do more work than the others (data, sequence length, an expert)?",

@@ -121,7 +121,7 @@ def _template(name: str, site: Site) -> str:
     if name in catalogue.ALERT_BY_NAME:
         return 'ALERTS{alertname="<name>", <of>}'
     if name in catalogue.SIGNAL_BY_NAME:
-        return "<name>{<of>}" if "<job>" in catalogue.SIGNAL_BY_NAME[name].labels else ""
+        return "<name>{<of>}" if catalogue.SIGNAL_BY_NAME[name].of_a_job else ""
     metric = next((each for each in METRICS if site.metric(each.key) == name), None)
     if metric is None:
         return "<name>{<of_throughput>}"

@@ -71,3 +71,8 @@ class Signal:
         )
         rule = " ".join((self.expr, *(branch for _, branch in self.branches)))
         require(not _CHOSEN.search(rule) or self.sources, f"{self.name}: has thresholds or durations without sources")
+
+    @property
+    def of_a_job(self) -> bool:
+        """Whether its rows name a job; what switches say knows none."""
+        return "<job>" in self.labels

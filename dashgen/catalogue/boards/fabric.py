@@ -24,7 +24,7 @@ TARGET = Variable(
 _HERE = '<instance_label>=~"$target", <in_cluster>'
 _PORT = "{{<node_label>}} {{device}} {{port}}"
 # Gives series of node_exporter the node's name, and keeps those of the job.
-_NAMED = f"* on (<target>) group_left (<node>) group by (<target>, <node>) ({JOBS}{{<of_job>}})"
+_NAMED = f"* on (<target>) group_left (<node>) (topk by (<target>) (1, {JOBS}{{<of_job>}}) ^ 0)"
 _LINK_STATES = {
     0: ("no data", "neutral"),
     1: ("down", "bad"),
@@ -97,7 +97,7 @@ _SUSPECTS = Row(
             "node:fabric_errors:rate",
             title="Error counters that rise",
             query='3600 * @{<node_label>=~"$node", <of_job>}',
-            legend="{{<node_label>}} {{device}} {{counter}}",
+            legend=f"{_PORT} {{{{counter}}}}",
             read="The published limits: 120 symbol errors, 300 link recoveries an hour; 10 broken packets, 100 discards a second.",
             bad="a line that begins with a degradation window of the job",
             unit=Unit.PER_HOUR,

@@ -14,6 +14,7 @@ from dashgen.catalogue.boards.verdicts import (
     TOLD_STATES,
     WHAT,
     WORDS,
+    depths,
     lasts,
     or_nobody,
     sentence,
@@ -241,7 +242,7 @@ def _hurt(sensitivity: Sensitivity) -> Panel:
         title="Hurt jobs, worst first",
         description="Which jobs are degraded or stalled, or were within the last half hour, who is the suspect, and what does it "
         "cost? The depth is how much slower the suspect makes communication, or how late it is; the peak is the deepest in the shown "
-        "time; GPU time is what the job's GPUs have lost since then. A job that is hurt no more has its present state, its last "
+        "time; GPU time lost is what is lost now, as if it had been so since then, for all GPUs of the job. A job that is hurt no more has its present state, its last "
         "suspect and no depth. Healthy: no row. Bad: any row; one with a throughput loss pays for it. Click the job to open it.",
         type="table",
         unit=Unit.RATIO,
@@ -299,7 +300,7 @@ _ALL_JOBS = answers(
     VERDICT,
     title="All jobs",
     question="What does every job that reports look like?",
-    query="@{<in_cluster>}",
+    query=depths("<in_cluster>"),
     type="table",
     instant=True,
     also=(

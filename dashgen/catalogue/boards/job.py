@@ -22,7 +22,7 @@ from dashgen.catalogue.boards.parts import (
     throughput,
     worst,
 )
-from dashgen.catalogue.boards.verdicts import STATES, WHAT, WORDS, lasts, or_nobody, sentence, since, state
+from dashgen.catalogue.boards.verdicts import STATES, WHAT, WORDS, depths, lasts, or_nobody, sentence, since, state
 from dashgen.catalogue.names import VERDICT
 from dashgen.catalogue.signals.transport import ALL, CLASSES, by_half
 from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit
@@ -88,7 +88,7 @@ def _figures(sensitivity: Sensitivity) -> Panel:
     return answers(
         VERDICT,
         title="Verdict in figures",
-        query="@{<of_job>}",
+        query=depths("<of_job>"),
         type="table",
         instant=True,
         also=(
@@ -152,7 +152,7 @@ _TIMELINE = answers(
     states=STATES,
     healthy="one line, healthy from end to end",
     bad="network alone is the fabric, nvlink a link inside a node, a straggler one late GPU or node; partial is "
-    "some GPUs that wait although nobody is late; hung is a job that stands still",
+    "some GPUs that wait although nobody is late alone; hung is a job that stands still",
     width=24,
     height=6,
 )

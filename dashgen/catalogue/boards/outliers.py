@@ -121,11 +121,12 @@ _SLOWER = answers(
     title="Slowness above the usual by GPU",
     question="How much slower than it is used to is each GPU among its like, in three dumps in a row?",
     # Boards are the same for every engine, whenever it shows a result.
-    query=f"{slower(_OF_GPUS, '<3 dumps>', shown)}\nand bottomk(8, min_over_time(@{_GPUS}[$__range] @ end()))",
+    query=f"{slower(_OF_GPUS, '<3 dumps>', shown)}\n"
+    f"and topk(8, {shown('lateness', _OF_GPUS, ' @ end()')} - ignoring (of) min_over_time(@{_GPUS}[$__range] @ end()))",
     legend="{{<node_label>}} {{<gpu_label>}}",
     read="The eight slowest of the shown time. Who waits is slower.",
     healthy="no line above four times the noise",
-    bad="lines that step up together while nobody is late: a few GPUs of several nodes share a slow network path; where they are whole "
+    bad="lines that step up together while nobody is late alone: a few GPUs of several nodes share a slow network path; where they are whole "
     "nodes the suspect is unknown, and their pipeline stage is where a path is slow or somebody late",
     minimum=-0.1,
     points=FEW,

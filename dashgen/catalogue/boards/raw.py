@@ -22,8 +22,9 @@ _OPERATION = Variable(
     title="Operation",
 )
 
-# Who is named as the last one: whoever has four fifths of the median's time at most. Healthy ranks differ by less.
+# Whose shortest time is named: four fifths of the median's at most, among four ranks or more and in messages from a megabyte on.
 _CLEARLY = 0.8
+_TELLING = '<large>, nranks!~"[123]"'
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,11 @@ class _Operations:
     bandwidth: str
     time: str
     best: str = ""
+
+    @property
+    def together(self) -> bool:
+        """Whether all ranks begin and end together, so that they wait for each other; those of Send and Recv are pairs."""
+        return bool(self.best)
 
     def of(self, key: str, where: _Where, chosen: str) -> str:
         """A raw series of the chosen job, without sizes that NCCL could not compute."""
@@ -79,23 +85,34 @@ def _table(these: _Operations, where: _Where, width: int, height: int) -> Panel:
     bandwidths, times = (these.of(key, where, these.chosen) for key in (these.bandwidth, these.time))
     best = f"max by ({by}) ({these.bests(where, these.chosen)})"
     median, time = (f"quantile by ({by}) (0.5, {each})" for each in (bandwidths, times))
-    asked = (
-        best,
-        median,
-        time,
-        # Bandwidth is bytes by time, so this is also the part of the median's time that the shortest one saves.
-        f"1 - {median} / {best}",
-        f"bottomk by ({by}) (1, {times}) < on ({by}) group_left () {_CLEARLY} * {time}",
-    )
+    asked = [best, median, time]
+    waiting: dict[str, str] = {}
+    if these.together:
+        telling = these.of(these.time, where, f"{these.chosen}, {_TELLING}")
+        asked += [
+            # Bandwidth is bytes by time, so this is also the part of the median's time that the shortest one saves.
+            f"1 - {median} / {best}",
+            f"bottomk by ({by}) (1, {telling}) < on ({by}) group_left () {_CLEARLY} * {time}",
+        ]
+        waiting = {"Value #D": "Waiting", "<node_label>": "Shortest time", "<gpu_label>": "GPU"}
+        words = described(
+            f"How fast is each operation {where.words}, and how long do its ranks wait?",
+            "Best is the fastest rank, which waited for nobody: the path. The median is what the job sees. Waiting is the part "
+            "of the median's time that the shortest time saves. Whose that is stands there where it is a fifth or more, among four "
+            "ranks or more: who is late, or whose place in the ring is a short one. The rank outliers compare with the past.",
+            "best and median alike, little waiting",
+            "a low best is a slow path; a median far below the best is a late rank",
+        )
+    else:
+        words = described(
+            f"How fast are Send and Recv {where.words}?",
+            "Best is the fastest pair of ranks, the median what the job sees. Pairs differ by their paths, so nobody is named.",
+            "steady",
+            "a low best is a slow path, or operations that are recorded in part",
+        )
     return Panel(
         title=f"{these.title} {where.words}, now",
-        description=described(
-            f"How fast is each operation {where.words}, and for whom do its ranks wait?",
-            "Best is the fastest rank, which waited for nobody: the path. The median is what the job sees. Waiting is the part "
-            "of the median's time that the last one to arrive saves; it is named where that is a fifth or more.",
-            "best and median alike, little waiting",
-            "a low best is a slow path; a median far below the best is a late rank, and the last to arrive names it",
-        ),
+        description=words,
         type="table",
         unit=Unit.GBPS,
         queries=tuple(Query(expr=expr, instant=True) for expr in asked),
@@ -107,12 +124,10 @@ def _table(these: _Operations, where: _Where, width: int, height: int) -> Panel:
             "Value #A": "Best",
             "Value #B": "Median",
             "Value #C": "Time, median",
-            "Value #D": "Waiting",
-            "<node_label>": "Last to arrive",
-            "<gpu_label>": "GPU",
+            **waiting,
         },
         column_units={"Value #C": Unit.MICROSECONDS, "Value #D": Unit.RATIO},
-        order="-Waiting",
+        order="-Waiting" if waiting else "-Time, median",
         width=width,
         height=height,
         no_value="nothing was recorded",

@@ -22,7 +22,7 @@ from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit
 _JOBS = f"{{{OF_JOBS}}}"
 _LOST = "node:nccl_telemetry_lost:ratio"
 # Series of node_exporter itself, confined to the targets of the chosen jobs.
-_HERE = f"* on (<target>) group_left (<node>) group by (<target>, <node>) (node:nccl_gpus:count{_JOBS})"
+_HERE = f"* on (<target>) group_left (<node>) (topk by (<target>) (1, node:nccl_gpus:count{_JOBS}) ^ 0)"
 
 
 _BY_NODE = answers(

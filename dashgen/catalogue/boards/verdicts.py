@@ -71,6 +71,13 @@ def of(series: str, chosen: str, **equal: str) -> str:
     return series + "{" + ", ".join([*(f'{name}="{value}"' for name, value in equal.items()), chosen]) + "}"
 
 
+def depths(chosen: str) -> str:
+    """The verdicts of the chosen jobs with their depths; a job that has ended has none."""
+    return f"""{VERDICT}{{state!="gone", {chosen}}}
+or
+0 * {VERDICT}{{state="gone", {chosen}}}"""
+
+
 def since(chosen: str) -> str:
     """When the present state of the chosen jobs began, in the milliseconds that a table wants."""
     return f"1000 * {SINCE}{{{chosen}}}"
@@ -158,8 +165,9 @@ def _cost(chosen: str) -> str:
 
 def _beside(chosen: str) -> str:
     """Who waits, what is untouched, what the processes of a silent job do."""
-    late, network, partial, hung = (
+    late, node, network, partial, hung = (
         verdict(chosen, suspect="straggler"),
+        verdict(f'<gpu>="", {chosen}', suspect="straggler"),
         verdict(chosen, suspect="network"),
         verdict(chosen, suspect="unknown"),
         verdict(chosen, state="stalled"),
@@ -171,13 +179,22 @@ def _beside(chosen: str) -> str:
         for evidence, words in (("spinning", ", kernels spin: hung"), ("idle", ", its GPUs are idle"))
     )
     return f"""label_replace(
-  count_values by (<job>) ("others", sum by (<job>) (job:nccl_gpus:count{{{chosen}}}) - 1 and on (<job>) {late}),
+  count_values by (<job>) (
+    "others",
+    sum by (<job>) (job:nccl_gpus:count{{{chosen}}})
+    - on (<job>)
+    (
+      sum by (<job>) (node:nccl_gpus:count{{{chosen}}} and on (<job>, <node>) {node})
+      or on (<job>)
+      group by (<job>) ({late})
+    )
+  ),
   "beside", ", $1 others wait", "others", "(.+)"
 )
 or on (<job>)
 label_replace(group by (<job>) ({sound} and on (<job>) {network}), "beside", "; <fabric> untouched", "", "")
 or on (<job>)
-label_replace(group by (<job>) ({partial}), "beside", "; nobody is late", "", "")
+label_replace(group by (<job>) ({partial}), "beside", "; nobody is late alone", "", "")
 or on (<job>)
 {spins}
 or on (<job>)

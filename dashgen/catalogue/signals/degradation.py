@@ -49,6 +49,9 @@ def _tickets(*, dumps: int = 0, sure: bool = False) -> dict[Sensitivity, Tier]:
     }
 
 
+# A job without a past is compared with what a fixed position in the ring may explain.
+_BEYOND = "than job <this_job> is used to, or, before it has a past, than a position in the ring explains"
+
 _TICKET_SOURCES = (
     "The verdict has its own: effect and significance. Paths are judged over two dumps, and a ticket waits for a third where it costs nothing; "
     "lateness over three, and twice."
@@ -78,7 +81,9 @@ label_replace(
         summary="Job <this_job> is slowed down by its communication; suspect: {{ $labels.suspect }}.",
         description="""
 {{ if eq $labels.evidence "none" -}}
-Communication of job <this_job> is {{ $value | humanizePercentage }} worse than it is used to; \
+Communication is {{ $value | humanizePercentage }} worse """
+        + _BEYOND
+        + """; \
 there is no throughput evidence.
 {{- else -}}
 Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
@@ -124,7 +129,7 @@ Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
         summary="Job <this_job>: bandwidth across the network is degraded; suspect: {{ $labels.suspect }}.",
         description="The {{ with $labels.transport }}best bus bandwidth over {{ . }} communicators{{ else }}bus bandwidth of some "
         "communicators{{ end }} of job <this_job> is "
-        "{{ $value | humanizePercentage }} below what the job is used to"
+        "{{ $value | humanizePercentage }} lower " + _BEYOND + ""
         "{{ with $labels.<gpu_label> }}, on the rail of {{ . }} alone{{ end }}" + f"{SINCE}. "
         "Look first at the job board: which collectives fall, and does the other transport hold?",
         beside=SLOW_LINKS | RISING,
@@ -156,8 +161,9 @@ Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
         expr='job:nccl_verdict:depth{state="degraded", suspect="straggler", <gpu>!=""} > <threshold>',
         limit="the verdict blames one GPU",
         summary="Job <this_job>: {{ $labels.<gpu_label> }} of {{ $labels.<node_label> }} arrives late.",
-        description="{{ $labels.<gpu_label> }} of {{ $labels.<node_label> }} is {{ $value | humanizePercentage }} later than it is "
-        "used to: it arrives last and the other GPUs of job <this_job> wait for it" + f"{SINCE}. "
+        description="{{ $labels.<gpu_label> }} of {{ $labels.<node_label> }} is {{ $value | humanizePercentage }} later "
+        + _BEYOND
+        + f": it arrives last and the other GPUs wait for it{SINCE}. "
         "Look first at the outlier board, then at clocks, XIDs and processes of that GPU.",
         tiers=_tickets(),
         sources=_TICKET_SOURCES,
@@ -172,8 +178,9 @@ Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
         expr='job:nccl_verdict:depth{state="degraded", suspect="straggler", <gpu>=""} > <threshold>',
         limit="the verdict blames one node",
         summary="Job <this_job>: node {{ $labels.<node_label> }} arrives late.",
-        description="The GPUs of {{ $labels.<node_label> }} are {{ $value | humanizePercentage }} later than they are used to: "
-        "the node arrives last and job <this_job> waits for it" + f"{SINCE}. Look first at the "
+        description="The GPUs of {{ $labels.<node_label> }} are {{ $value | humanizePercentage }} later "
+        + _BEYOND
+        + f": the node arrives last and all others wait for it{SINCE}. Look first at the "
         "outlier board, then at the host: CPU, storage, clocks, links inside the domain.",
         tiers=_tickets(dumps=1),
         sources=_TICKET_SOURCES

@@ -142,9 +142,9 @@ WHOLE_NODE = f"""(
     > on (<job>) group_left ()
     {AS_LATE:g} * max by (<job>) (gpu:nccl_lateness_excess:ratio)
   )
-  > 0.5 * max by (<job>, <node>) (<present>)
+  > clamp_min(0.5 * max by (<job>, <node>) (<present>), 1)
 )"""
-"""More than half of the GPUs of a node are about as late: the node is."""
+"""More than half of the GPUs of a node, two at least, are about as late: the node is."""
 
 # Some GPUs have become slower than their like. The second one counts: a communicator has two members at least.
 _SLOWER = f"min by (<job>) (topk by (<job>) (2, {slower()}))"

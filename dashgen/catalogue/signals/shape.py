@@ -82,7 +82,7 @@ max by (<job>) (
         summary="Job <this_job>: communicators that fitted into fewer NVLink domains are split.",
         description="Communicators of job <this_job> stretch over {{ $value | humanize }} times as many NVLink "
         "domains as communicators of the same size did before: what went over <fabric> now goes over the network. Look "
-        "first at the communicator shapes on the job board, then at the fabric manager of the nodes.",
+        "first at the communicator shapes on the job board, then at the state of the fabric on the nodes.",
         tiers={
             Sensitivity.LOW: Tier(threshold=1, dumps=6, severity=Severity.WARNING, keep_firing=4),
             Sensitivity.MEDIUM: Tier(threshold=1, dumps=4, severity=Severity.WARNING, keep_firing=4),
@@ -107,7 +107,8 @@ max by (<job>) (
                 "NCCL_MNNVL_CROSS_CLIQUE=1 shows several domains although NVLink is used: bandwidth then has not fallen.",
             ),
             act=(
-                "Restart nvidia-imex and the fabric manager on the nodes that are not Completed, then the job.",
+                "Stop the job and drain the nodes that are not Completed: what follows ends every job on them. Restart nvidia-imex there, and the fabric "
+                "manager where it runs: on the nodes of an HGX system, on the switch trays of a rack such as NVL72. Then start the job again.",
                 "Placement: ask for segments (`--segment` in Slurm's block topology) and restart the job.",
             ),
         ),

@@ -14,8 +14,10 @@ from dashgen.catalogue.signals.freshness import FIRST, IN_THIS_DUMP
 from dashgen.catalogue.signals.hosts import ALONE, HELD, LONELY, MEMORY, TENSOR_ACTIVE, UTILISATION, freed
 from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit, indented, labelled
 
-HABIT = "job:nccl_dump_age:seconds < 1.3 * max_over_time(job:nccl_pause:seconds[1d])"
-"""A silence no longer than the job's own pauses."""
+_WATCHDOG = 480
+"""Seconds after which PyTorch's heartbeat monitor ends a job that hangs."""
+HABIT = f"job:nccl_dump_age:seconds < clamp_max(1.3 * max_over_time(job:nccl_pause:seconds[1d]), {_WATCHDOG})"
+"""A silence not much longer than the job's own pauses, as long as nobody ends a job that hangs."""
 WATCHED = "count_over_time(job:nccl_gpus:count[<long_pause_range>]) * <every> >= 0.75 * <long_pause>"
 """Jobs that were in sight for most of the time that makes a stall: while Prometheus was away, nobody was silent."""
 _QUIET = "job:nccl_dump_age:seconds > 2.5 * <dump>"
@@ -65,7 +67,7 @@ QUIET = Signal(
     # can tell. What nobody sees alive is forgotten within two hours.
     expr="<branches>",
     branches=(
-        ("slurm", _evidence("gone", f"{_QUIET}\nunless on (<job>) {_RUNNING}\nand on (<job>) {_KNOWN}\n< 6600")),
+        ("slurm", _evidence("gone", f"{_NOT_FORGOTTEN}\nunless on (<job>) {_RUNNING}\nand on (<job>) {_KNOWN}")),
         ("dcgm", _evidence("gone", f"{_NOT_FORGOTTEN}\nand on (<job>)\n{freed('gpu')}")),
         ("host_memory", _evidence("gone", f"{_NOT_FORGOTTEN}\nand on (<job>)\n{freed('host')}")),
         ("dcgm", _evidence("working", f"{_QUIET}\nand on (<job>) {TENSOR_ACTIVE} > 0.05")),
@@ -106,7 +108,7 @@ SIGNALS = (
         # Only finished ones, so that a hang never excuses itself, and none that may have been a hang which somebody ended, so
         # that it does not excuse the next.
         expr=f"""
-(max_over_time(job:nccl_dump_age:seconds[<3 dumps>]) > 3 * <dump>) < 480
+(max_over_time(job:nccl_dump_age:seconds[<3 dumps>]) > 3 * <dump>) < {_WATCHDOG}
 and
 job:nccl_dump_age:seconds < max_over_time(job:nccl_dump_age:seconds[<3 dumps>])
 and on (<job>) {WATCHED}""",
@@ -217,7 +219,7 @@ unless on (<job>) job:nccl_verdict:depth{{state="stalled"}}""",
             meaning="A process that is killed does not remove its textfiles; node_exporter goes on exporting the last values.",
             look_first=("Does the scheduler still know the job?",),
             tell_apart=_TOLD,
-            act=("Remove `nccl_inspector_metrics_<uuid>.prom` of the job's GPUs in the scheduler's epilog.",),
+            act=("Remove `nccl_inspector_metrics_*.prom` of the job's GPUs in the scheduler's epilog.",),
         ),
     ),
     Alert(

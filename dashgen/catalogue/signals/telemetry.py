@@ -22,8 +22,13 @@ _FAULTS = (
     (
         "textfile",
         "unreadable",
+        # One value tells of all files of a node, whoever writes them: where no GPU is missing, it is no file of Inspector's.
         f"""{_OF_JOBS}
-max by (<target>) (avg_over_time(<textfile_error>[<6 dumps>]) > 0)""",
+max by (<target>) (avg_over_time(<textfile_error>[<6 dumps>]) > 0)
+unless on (<job>, <node>)
+count by (<job>, <node>) (gpu:nccl_lateness:ratio)
+>= on (<job>) group_left ()
+max by (<job>) ({LATELY})""",
     ),
     (
         "exporter_metrics",
@@ -127,6 +132,7 @@ ALERTS = (
             look_first=("The node_exporter log names the file and the line.",),
             tell_apart=(
                 "A quote, a backslash, a line feed or bytes that are not UTF-8 in a communicator's name break the whole file.",
+                "Files of other writers count as well; GPUs of the job are missing meanwhile, so one of Inspector's is broken too.",
                 "No read permission, a dangling link, or a file with timestamps do so as well.",
             ),
             act=("Correct the communicator's name or the file's rights; Inspector itself writes files of mode 0777.",),
@@ -189,10 +195,10 @@ ALERTS = (
         "from other nodes. The exporter cannot be reached, or Inspector can no longer write there (disk full, permission). "
         "Nothing is known of the node, and the job may be fine.",
         tiers={
-            Sensitivity.MEDIUM: Tier(threshold=1, dumps=6, severity=Severity.WARNING),
-            Sensitivity.HIGH: Tier(threshold=1, dumps=6, severity=Severity.WARNING),
+            Sensitivity.MEDIUM: Tier(threshold=1, dumps=10, severity=Severity.WARNING),
+            Sensitivity.HIGH: Tier(threshold=1, dumps=10, severity=Severity.WARNING),
         },
-        sources="Six dumps: an exporter that misses every other scrape is silent that long hardly ever.",
+        sources="Ten dumps: an exporter that misses every other scrape is silent for six now and then, for ten hardly ever.",
         dashboard="telemetry",
         runbook=Runbook(
             meaning="A node of a running job no longer exposes the job's series, or exposes what it said long ago.",
@@ -204,6 +210,7 @@ ALERTS = (
                 "`up` is 0: the exporter is gone, or the node.",
                 "`up` is 1, files old or empty: Inspector's dump threads ended after a write error, and start again with the job only.",
                 "The job was started again without the node: remove its files there.",
+                "The job goes on under its id with fewer nodes, as a last step that evaluates: nothing is wrong.",
             ),
             act=("Restart node_exporter; if the node is dead the job stalls next, and NcclJobStalled says so.",),
         ),

@@ -66,9 +66,10 @@ max by (<job>, <node>, <instance>, device, port, counter) (
     ),
     Signal(
         name="node:fabric_suspect:ratio",
-        question="Which node and port has rising errors while the job's network is slow, in multiples of the limit?",
+        question="Which node and port has rising errors while the verdict blames the network, or nobody known, in multiples of the limit?",
         healthy="absent",
-        # Errors alone are a ticket, a slow network alone is a question; together they are an answer.
+        # Errors alone are a ticket, a slow network alone is a question; together they are an answer. So they are where only a
+        # part of the GPUs is slower and nobody known is to blame.
         expr="""
 (
   <branches>
@@ -94,9 +95,9 @@ ALERTS = (
         signal="node:fabric_suspect:ratio",
         expr="node:fabric_suspect:ratio > <threshold>",
         labels={"suspect": "network"},
-        limit="the network is slow, and an error counter rises at more than <threshold %> of its published limit",
-        summary="Job <this_job>: the network is slow and {{ $labels.<node_label> }} has rising {{ $labels.counter }}.",
-        description="While the network of job <this_job> is degraded, {{ $labels.counter }} of "
+        limit="the verdict blames the network or nobody known, and an error counter rises at more than <threshold %> of its published limit",
+        summary="Job <this_job>: communication is slow and {{ $labels.<node_label> }} has rising {{ $labels.counter }}.",
+        description="While the verdict about job <this_job> blames the network, or nobody known, {{ $labels.counter }} of "
         "{{ $labels.<node_label> }}{{ with $labels.device }} {{ . }}{{ end }}{{ with $labels.port }} port {{ . }}{{ end }} "
         "rise at {{ $value | humanizePercentage }} of their published limit. Look first at the fabric board: is it this port "
         "alone, and did it begin with the window?",
@@ -109,8 +110,8 @@ ALERTS = (
         "limit is enough in the most sensitive tier, because the slow network is evidence of its own.",
         dashboard="fabric",
         runbook=Runbook(
-            meaning="Two independent observations agree: the job's network has become slow, and a counter of one of its "
-            "nodes rises beyond what is normal. That is the best hint at the place that metrics can give.",
+            meaning="Two independent observations agree: the job's network has become slow, or a part of its GPUs for a reason that "
+            "the verdict calls unknown, and a counter of one of its nodes rises beyond what is normal. That is the best hint at the place that metrics can give.",
             look_first=(
                 "Fabric board of the job: which ports, and do their errors begin with the degradation window?",
                 "Job board: how deep is the window, and does the transport within the domain hold?",
@@ -316,12 +317,12 @@ node:fabric_errors:rate{counter="rnr_retries"} > <rnr_retries>""",
         kind="fabric",
         explained_by=BY_THE_SUSPECT,
         signal="node:fabric_errors:rate",
-        expr='10 * <dump> * node:fabric_errors:rate{counter="carrier_changes"} > <threshold>',
+        expr='300 * node:fabric_errors:rate{counter="carrier_changes"} > <threshold>',
         companion="host_network",
-        limit="more than <threshold> changes of the carrier within ten dumps",
+        limit="more than <threshold> changes of the carrier within five minutes",
         summary="Job <this_job>: {{ $labels.device }} of {{ $labels.<node_label> }} flaps.",
         description="{{ $labels.device }} of {{ $labels.<node_label> }} has changed its carrier {{ $value | humanize }} times "
-        f"within ten dump intervals. {HURTS} Look first at the cable.",
+        f"within five minutes. {HURTS} Look first at the cable.",
         tiers=tickets(Severity.INFO, 2, medium=0, high=0),
         sources=f"{NVSENTINEL}: carrier_changes increases by more than 2.",
         dashboard="fabric",
