@@ -45,7 +45,7 @@ SITES: dict[str, dict[str, Any]] = {
         "labels": {"job": "job_name", "node": "kubernetes_node", "gpu": "device", "cluster": "site"},
         "selector": 'namespace="training"',
         "fabric": "xGMI",
-        "grafana": {"uid_prefix": "x-", "url": "https://grafana.example"},
+        "grafana": {"uid_prefix": "x-", "url": "https://grafana.example", "alertmanager": "Main & spare"},
     },
     "bare": {
         "companions": {
@@ -322,6 +322,8 @@ def test_every_link_leads_to_a_board_that_exists_and_sets_variables_that_it_has(
     assert all(link["keepTime"] and link["includeVars"] for link in board["links"])
     for url in data_links(board):
         if url.startswith("/alerting/silence/new?"):
+            silencer = ["Main & spare"] if site == "clusters" else []
+            assert [value for name, value in parse_qsl(urlsplit(url).query) if name == "alertmanager"] == silencer
             continue
         path, query = urlsplit(url).path, urlsplit(url).query
         other = targets[path.removeprefix("/d/")]

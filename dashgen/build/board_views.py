@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
+from urllib.parse import quote
 
 from dashgen import catalogue, promql
 from dashgen.build.once import once
@@ -70,7 +71,8 @@ def _link_words(site: Site) -> dict[str, str]:
     """What only links know: how boards are called, and the choices that are carried from board to board."""
     carried = [site.grafana.datasource.variable, *(["cluster"] if site.labels.cluster else [])]
     chosen = "&".join(f"${{{name}:queryparam}}" for name in carried)
-    return {"uid": site.grafana.uid_prefix, "chosen": chosen}
+    silencer = f"alertmanager={quote(site.grafana.alertmanager, safe='')}&" if site.grafana.alertmanager else ""
+    return {"uid": site.grafana.uid_prefix, "chosen": chosen, "silencer": silencer}
 
 
 def board(template: Dashboard, site: Site, silent: frozenset[str]) -> Dashboard:

@@ -34,6 +34,9 @@ class Grafana(Section):
     url: Annotated[str, AfterValidator(literal)] = Field(
         "", pattern=r"^(https?://\S+)?$", description="Grafana's address; alerts then link to boards"
     )
+    alertmanager: str = Field(
+        "", description="data source of the Alertmanager in which the fleet board silences; Grafana's own where empty"
+    )
     path: str = Field(
         "/var/lib/grafana/dashboards/nccl", description="where the provisioning file finds the dashboards"
     )

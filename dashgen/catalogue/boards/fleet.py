@@ -39,7 +39,7 @@ _LAST = f"topk by (<job>) (1, max_over_time(timestamp({_HURT})[<60 dumps>:<1 dum
 _WHOLE = f"{WHOLE}, {_HERE}"
 # A row of the table of alerts leads to what can be done about it; the runbook stands in the notification.
 _ABOUT = {
-    "Silence it": "/alerting/silence/new?matcher=alertname%3D${__data.fields.alertname}"
+    "Silence it": "/alerting/silence/new?<silencer>matcher=alertname%3D${__data.fields.alertname}"
     "&matcher=<job_label>%3D${__data.fields.<job_label>}",
     **TO_JOB,
     "Fabric and GPUs of the node": link(
