@@ -22,13 +22,12 @@ from worlds import seed_list, written
 
 JUDGED = Path(__file__).with_name("judged.json")
 SPANS = (
+    *("1521-1599/2", "racks:621-659/2", "slow-dumps:773-811/2", "few-gpus:81-119/2"),
     *("1441-1519/2", "racks:581-619/2", "slow-dumps:733-771/2", "few-gpus:1-79/2"),
     *("1361-1439/2", "racks:541-579/2", "slow-dumps:693-731/2"),
     *("1281-1359/2", "racks:501-539/2", "slow-dumps:653-691/2"),
     *("1241-1279/2", "racks:481-499/2", "slow-dumps:613-631/2"),
     *("1161-1239/2", "racks:441-479/2", "slow-dumps:573-611/2"),
-    *("1081-1159/2", "racks:401-439/2", "slow-dumps:533-571/2"),
-    *("1041-1079/2", "racks:361-399/2", "slow-dumps:493-531/2"),
 )
 
 
