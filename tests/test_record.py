@@ -200,7 +200,7 @@ def test_a_recorded_job_fires_the_same_alerts_as_the_original(tmp_path: Path, ps
 
 
 def test_the_same_name_gets_the_same_pseudonym_in_every_label() -> None:
-    alias = Pseudonyms("slurm_job_id")
+    alias = Pseudonyms(config.Site())
     node = alias.label("node", "gpu01")
     assert alias.label("instance", "gpu01:9100") == f"{node}:9100"
     assert alias.label("Hostname", "gpu01.acme.example") == f"{node}.domain-001"
@@ -209,6 +209,27 @@ def test_the_same_name_gets_the_same_pseudonym_in_every_label() -> None:
     assert alias.label("slurm_job_id", "unknown") == "unknown"
     assert alias.label("pod_owner", "alice") == "pod_owner-001"
     assert alias.label("file", "/a/smart.prom") != alias.label("file", "/b/smart.prom")
+
+
+def test_labels_of_a_sites_own_keep_their_joins_under_pseudonyms() -> None:
+    labels = {"job": "job", "node": "kubernetes_node", "gpu": "slot", "instance": "pod_address"}
+    companions = {
+        "dcgm": {"host_label": "kubelet", "uuid_label": "serial"},
+        "slurm": {"enabled": True, "job_id_label": "id", "state_label": "phase"},
+        "throughput": {"metric": "tflops", "job_label": "run_id"},
+    }
+    alias = Pseudonyms(config.Site.model_validate({"labels": labels, "companions": companions}))
+    ours = {"job": "secret-run", "kubernetes_node": "secret-1", "slot": "GPU0", "pod_address": "secret-1:9100"}
+    theirs = {"run_id": "secret-run", "id": "secret-run", "kubelet": "secret-1", "phase": "RUNNING"}
+    assert dict(alias.labels(tuple((ours | theirs).items()))) == {
+        **dict.fromkeys(("job", "run_id", "id"), "job-001"),
+        **dict.fromkeys(("kubernetes_node", "kubelet"), "node-001"),
+        "pod_address": "node-001:9100",
+        "slot": "GPU0",
+        "phase": "RUNNING",
+    }
+    assert alias.label("slot", "secret-board") == "position-001"
+    assert alias.label("serial", f"GPU-{UUIDS[0]}") == alias.label("UUID", f"GPU-{UUIDS[0]}") != f"GPU-{UUIDS[0]}"
 
 
 def test_jitter_and_missed_scrapes_neither_lose_samples_nor_make_gaps() -> None:

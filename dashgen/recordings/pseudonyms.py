@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that may be published: the same name always becomes the same pseudonym, in whatever label it stands.
+"""Names that may be published: a job, host or GPU always becomes the same pseudonym, in whatever label it stands.
 
 Everything is renamed except what is known to be harmless (KEPT): a label that nobody thought of does not leak.
 """
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
+from dashgen.config.site import Site
 from dashgen.recordings.format import Labels, Series
 from dashgen.recordings.importing import TEXTFILE_DIRECTORY
 from dashgen.recordings.inspector import FILE_PREFIX, UNKNOWN
@@ -27,18 +28,36 @@ KEPT = frozenset(
 )
 """Labels whose values name no site: shapes, device numbers, error codes, and ``job``, the name of a scrape job."""
 
+_POSITION = re.compile(r"(?:GPU)?\d{1,3}")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _ADDRESS = re.compile(r"[0-9.]+|\[?[0-9a-fA-F]*:[0-9a-fA-F:.]+\]?")
 _HOST_PORT = re.compile(r"(?P<scheme>[a-z]+://)?(?P<host>\[[^\]]*\]|[^:/]*)(?P<port>:\d+)?(?P<path>/.*)?")
 
 
 class Pseudonyms:
-    """Gives out pseudonyms, numbered in the order of asking."""
+    """Gives out pseudonyms for the names of a site, numbered in the order of asking."""
 
-    def __init__(self, job_label: str) -> None:
-        self._jobs = JOB_LABELS | {job_label}
+    def __init__(self, site: Site) -> None:
+        self._renamed = self._by_label(site)
         self._given: dict[tuple[str, str], str] = {}
         self._count: Counter[str] = Counter()
+
+    def _by_label(self, site: Site) -> dict[str, Callable[[str], str]]:
+        """What becomes of the values of labels; a later line counts more, and most what the site says of its own."""
+        own, dcgm, slurm = site.labels, site.companions.dcgm, site.companions.slurm
+        return {
+            own.gpu: self.gpu,
+            **dict.fromkeys(KEPT, str),
+            **dict.fromkeys(JOB_LABELS, self.job),
+            **dict.fromkeys(HOST_LABELS, self.host),
+            **dict.fromkeys(GPU_LABELS, self.uuid),
+            "file": self.file,
+            # Rules compare a state with the words of Slurm.
+            **({slurm.state_label: str} if slurm.enabled else {}),
+            dcgm.uuid_label: self.uuid,
+            **dict.fromkeys((own.node, own.instance, dcgm.host_label), self.host),
+            **dict.fromkeys((own.job, slurm.job_id_label, site.companions.throughput.job_label or own.job), self.job),
+        }
 
     def _numbered(self, kind: str, name: str) -> str:
         known = self._given.get((kind, name))
@@ -63,6 +82,10 @@ class Pseudonyms:
         path = self._numbered("/path", match["path"]) if match["path"] not in (None, "/", "/metrics") else match["path"]
         return f"{match['scheme'] or ''}{named}{match['port'] or ''}{path or ''}"
 
+    def gpu(self, name: str) -> str:
+        """The pseudonym of a GPU within its node: its number stays, by which rules know the first one."""
+        return name if name == UNKNOWN or _POSITION.fullmatch(name) else self._numbered("position", name)
+
     def uuid(self, name: str) -> str:
         """The pseudonym of a GPU's UUID, which looks like a UUID and keeps a ``GPU-`` in front."""
         return _UUID.sub(self._one_uuid, name) if _UUID.search(name) else self._numbered("uuid", name)
@@ -82,16 +105,10 @@ class Pseudonyms:
 
     def label(self, name: str, value: str) -> str:
         """The pseudonym of a label's value."""
-        if name in KEPT or not value:
+        if not value:
             return value
-        if name in self._jobs:
-            return self.job(value)
-        if name in HOST_LABELS:
-            return self.host(value)
-        if name in GPU_LABELS:
-            return self.uuid(value)
-        if name == "file":
-            return self.file(value)
+        if name in self._renamed:
+            return self._renamed[name](value)
         return value if value == UNKNOWN else self._numbered("comm" if name == "comm_name" else name, value)
 
     def labels(self, labels: Labels) -> Labels:

@@ -60,7 +60,7 @@ def record(
     report.used = sum(len(one.times) for one in series)
     told = list(jobs)
     if pseudonyms:
-        alias = Pseudonyms(site.labels.job)
+        alias = Pseudonyms(site)
         series, told = alias.series(series), [alias.job(job) for job in jobs]
     flags = " ".join([*(["--pseudonyms"] if pseudonyms else []), *(f"--job {job}" for job in told)])
     recording = Recording(
