@@ -74,9 +74,10 @@ ALERTS = {
     "titleFormat": "{{alertname}} of {{slurm_job_id}}",
     "target": {"expr": 'ALERTS{alertstate="firing"}'},
 }
+SPEED_EXPR = 'job:nccl_busbw:max{slurm_job_id="$job"}'
 SPEED = panel(
     "Speed",
-    'job:nccl_busbw:max{slurm_job_id="$job"}',
+    SPEED_EXPR,
     "{{slurm_job_id}}",
     fieldConfig={"defaults": {"unit": "MBs"}, "overrides": []},
 )
@@ -198,6 +199,17 @@ def test_variables_are_chosen_as_somebody_would_who_looks_for_the_fault(record: 
     (figure,) = figures(text)
     assert [trace["name"] for trace in figure["data"]] == ["7"]
     assert "Speed of 7" in Document(text).text
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_job_is_found_and_told_whatever_is_in_its_name(record: Callable[..., Path], several: bool) -> None:
+    odd = r'team\job."1"'
+    choice = JOB | {"multi": several, "includeAll": several}
+    asked = panel("Of $job", 'job:nccl_busbw:max{slurm_job_id=~"$job"}' if several else SPEED_EXPR, "{{slurm_job_id}}")
+    text = drawn(bundle(asked, templating={"list": [choice]}), record(samples(odd)))
+    (figure,) = figures(text)
+    assert [trace["name"] for trace in figure["data"]] == [odd]
+    assert f"Of {odd}" in Document(text).text
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dashgen.grafana.parsed import Board
-from dashgen.grafana.variables import Choice, choices, constants, fill, legend_labels, macros, pick
+from dashgen.grafana.variables import Choice, choices, constants, fill, legend_labels, macros, pick, written
 
-JOB = Choice(name="job", label="slurm_job_id", match="", multi=True, everything="")
+JOB = Choice(name="job", label="slurm_job_id", match="", multi=False, everything="")
+JOBS = replace(JOB, multi=True)
 
 
 def board(*variables: dict[str, object]) -> Board:
@@ -40,21 +43,23 @@ def test_other_variables_have_the_value_with_which_the_board_opens() -> None:
 
 
 @pytest.mark.parametrize(
-    ("choice", "values", "written"),
+    ("choice", "values", "text"),
     [
-        (Choice("job", "job", "", True, ".*"), ["1", "2"], ".*"),
-        (JOB, ["1", "2"], "(1|2)"),
-        (JOB, ["a.b+c"], r"a\\.b\\+c"),
-        (Choice("job", "job", "", False, ""), ["1", "2"], "1"),
-        (Choice("job", "job", "", False, ""), [], ""),
+        (replace(JOBS, everything=".*"), ["1", "2"], ".*"),
+        (JOBS, ["1", "2"], "(1|2)"),
+        (JOBS, ["a.b+c"], r"a\\.b\\+c"),
+        (JOBS, [r"a\b", """it's "c\""""], r"""(a\\\\b|it\\'s \\\"c\\\")"""),
+        (JOB, ["1", "2"], "1"),
+        (JOB, [r'a\b.c"d'], r"a\\b.c\"d"),
+        (JOB, [], ""),
     ],
 )
-def test_a_choice_is_written_as_grafana_writes_it(choice: Choice, values: list[str], written: str) -> None:
-    assert pick(choice, values) == written
+def test_a_choice_is_written_as_grafana_writes_it(choice: Choice, values: list[str], text: str) -> None:
+    assert written(choice, values, pick(values)) == text
 
 
 def test_of_single_values_the_preferred_one_is_taken() -> None:
-    assert pick(Choice("job", "job", "", False, ""), ["1", "2", "3"], {"2"}.__contains__) == "2"
+    assert pick(["1", "2", "3"], {"2"}.__contains__) == "2"
 
 
 @pytest.mark.parametrize(

@@ -70,10 +70,11 @@ class Viewer:
         jobs = {fault.job for fault in story.faults}
         for choice in variables.choices(board):
             values = server.label_values(choice.label, variables.fill(choice.match, self.values) or None)
-            self.values[choice.name] = variables.pick(choice, values, jobs.__contains__)
+            one = variables.pick(values, jobs.__contains__)
+            self.values[choice.name] = variables.written(choice, values, one)
             self.without_values += [] if values else [choice.name]
-            everything = choice.multi and (len(values) != 1 or choice.everything)
-            self.chosen[choice.name] = "All" if everything else values[0] if choice.multi else self.values[choice.name]
+            everything = choice.everything or (choice.multi and len(values) != 1)
+            self.chosen[choice.name] = "All" if everything else one
 
     def prove(self, slug: str, panel: PanelView, needs: Collection[str], present: Collection[str]) -> PanelProof:
         """Ask every query of a panel; it is excused when none of the metrics it ``needs`` is ``present``."""

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from dashgen.config.values import escaped
 from dashgen.grafana.parsed import Board, mapping, variable_query
 
 
@@ -53,18 +54,23 @@ def constants(board: Board) -> dict[str, str]:
     }
 
 
-_SPECIAL = re.compile(r"[\\^$*+?.()|\[\]{}]")
+_SPECIAL = re.compile(r"[\\^$*+?.()|\[\]{}'\"]")
 
 
-def pick(choice: Choice, values: Sequence[str], preferred: Callable[[str], bool] = lambda value: False) -> str:
-    """What Grafana writes for a variable: All where several can be chosen, else one value, ``preferred`` ones first."""
+def pick(values: Sequence[str], preferred: Callable[[str], bool] = lambda value: False) -> str:
+    """The value that is chosen where only one can be: the first of those ``preferred``, or of all."""
+    return next(filter(preferred, values), values[0] if values else "")
+
+
+def written(choice: Choice, values: Sequence[str], one: str) -> str:
+    """What Grafana writes into the PromQL string of a query: All where several can be chosen, else ``one`` value."""
     if choice.everything:
         return choice.everything
     if choice.multi:
         # Twice escaped: once for the regular expression, once for the PromQL string around it.
-        escaped = [_SPECIAL.sub(r"\\\\\g<0>", value) for value in values]
-        return escaped[0] if len(escaped) == 1 else f"({'|'.join(escaped)})"
-    return next(filter(preferred, values), values[0] if values else "")
+        found = [escaped(_SPECIAL.sub(r"\\\g<0>", value)) for value in values]
+        return found[0] if len(found) == 1 else f"({'|'.join(found)})"
+    return escaped(one)
 
 
 def macros(start: float, end: float, step: int, scrape_interval: int) -> dict[str, str]:

@@ -193,7 +193,7 @@ class Browser:
             begin = time.perf_counter()
             found = self.values(choice, variables.fill(choice.match, values))
             taken[f"variable {choice.name}"] = time.perf_counter() - begin
-            values[choice.name] = variables.pick(choice, found, "0".__eq__)
+            values[choice.name] = variables.written(choice, found, variables.pick(found, "0".__eq__))
         asked = [query for panel in board.panels for query in panel.queries]
         fewer = {
             panel.where: STEP * round((self.end - self.start) / int(panel.json["maxDataPoints"]) / STEP)
