@@ -127,6 +127,16 @@ def nodes(tree: Tree) -> Iterator[Tree]:
         ahead += (each for each in reversed(parts) if each is not None)
 
 
+def is_selector(text: str) -> bool:
+    """Whether a text selects series and does nothing else, so that a range can be put behind it."""
+    if depth(text) > DEEPEST or len(text) > LONGEST:
+        return False
+    try:
+        return isinstance(ast.parse(f"{text}[1s]"), ast.MatrixSelector)
+    except ValueError:
+        return False
+
+
 def selectors(tree: Tree) -> tuple[Selector, ...]:
     """Everything that an expression reads, in the order in which it is written."""
     return tuple(dict.fromkeys(_selector(node) for node in nodes(tree) if isinstance(node, ast.VectorSelector)))

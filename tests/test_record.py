@@ -366,6 +366,10 @@ def test_bad_arguments_are_refused_before_anything_is_asked(tmp_path: Path) -> N
         (["--since", "2 hours"], "'2 hours' is not a duration"),
         (["--since", "999999d"], "longer than Prometheus can wait"),
         (["--since", "2h", "-o", "."], "holds mine"),
+        (["--since", "2h", "--extra", "up", "--extra", "nope{"], "--extra 'nope{': neither a metric nor a selector;"),
+        (["--since", "2h", "--extra", ""], "--extra '': neither a metric nor a selector;"),
+        (["--since", "2h", "--extra", "sum(up)"], "--extra 'sum(up)': neither a metric nor a selector;"),
+        (["--since", "2h", "--extra", "up offset 5m"], "neither a metric nor a selector;"),
     ):
         (tmp_path / "mine").write_text("mine")
         with answering(nobody) as (url, asked):

@@ -20,7 +20,7 @@ from dashgen.errors import UserError
 from dashgen.live.client.api import Key, Prometheus, Samples
 from dashgen.live.recorder.fetch import Fetcher, forget
 from dashgen.live.recorder.grid import on_grid, rhythms
-from dashgen.live.recorder.selection import beside, of_jobs
+from dashgen.live.recorder.selection import beside, further, of_jobs
 from dashgen.recordings.format import MOST_SCRAPES, Recording, Series
 from dashgen.recordings.importing import SCRAPE_INTERVAL, ImportReport, Progress, check_writable, save
 from dashgen.recordings.pseudonyms import Pseudonyms
@@ -91,8 +91,9 @@ def fetch(
 ) -> dict[Key, Samples]:
     """All samples of the jobs' series in [first, last], in seconds since the epoch, as they were scraped.
 
-    Raises UserError when there is nothing of the jobs.
+    Raises UserError when there is nothing of the jobs, and before anything is asked for what ``extra`` cannot be.
     """
+    more = further(extra, jobs, site)
     get = Fetcher(server, first, last, kept, progress)
     own = get([of_jobs(jobs, site)])
     seen = {dict(labels).get(site.labels.job) for _, labels in own}
@@ -103,7 +104,7 @@ def fetch(
                 forget(kept)
             what = f"no series of Inspector with {site.labels.job}={job!r} in that time"
             raise UserError(f"{server.url}: {what}; check job, label and time, or ask `dashgen doctor`")
-    return {**own, **get(beside(own, jobs, site, extra))}
+    return {**own, **get(beside(own, jobs, site) + more)}
 
 
 def own_step(fetched: dict[Key, Samples], site: Site) -> int:

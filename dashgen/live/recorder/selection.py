@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from dashgen import build
+from dashgen import build, promql
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config.site import Site
+from dashgen.errors import UserError
+from dashgen.guard.text import quoted
 from dashgen.live.client.api import Key
 from dashgen.model import Metric
 from dashgen.recordings.format import selector
@@ -28,11 +30,24 @@ def of_jobs(jobs: Sequence[str], site: Site) -> str:
     return _of(_names(site, _names_job), _job(site.labels.job, jobs), site.selector)
 
 
-def beside(keys: Iterable[Key], jobs: Sequence[str], site: Site, extra: Iterable[str] = ()) -> list[str]:
-    """The selectors of everything else that concerns the jobs of these series.
+def further(extra: Iterable[str], jobs: Sequence[str], site: Site) -> list[str]:
+    """The selectors of further metrics: a bare name is narrowed to the jobs, a selector is taken as it is.
 
-    ``extra`` are further metrics: a bare name is narrowed to the jobs, a selector is taken as it is.
+    Raises UserError for what is neither.
     """
+    found = []
+    for one in extra:
+        if _NAME.fullmatch(one):
+            found.append(_of([one], _job(site.labels.job, jobs)))
+        elif promql.is_selector(one):
+            found.append(one)
+        else:
+            raise UserError(f'--extra {quoted(one)}: neither a metric nor a selector; write it as up or up{{job="a"}}')
+    return found
+
+
+def beside(keys: Iterable[Key], jobs: Sequence[str], site: Site) -> list[str]:
+    """The selectors of everything else that the catalogue knows and that concerns the jobs of these series."""
     found = []
     by_throughput = site.companions.throughput.job_label or site.labels.job
     if throughput := sorted(build.exposed(site) - {site.metric(metric.key) for metric in METRICS}):
@@ -43,8 +58,7 @@ def beside(keys: Iterable[Key], jobs: Sequence[str], site: Site, extra: Iterable
         found.append(_of(_names(site, _is("switch_ports"))))
     for cluster, labels in _by_cluster(keys, site):
         found += _of_machines(labels, cluster, site)
-    of_job = _job(site.labels.job, jobs)
-    return found + [_of([one], of_job) if _NAME.fullmatch(one) else one for one in extra]
+    return found
 
 
 def _of_machines(labels: Sequence[Mapping[str, str]], cluster: str, site: Site) -> Iterator[str]:
