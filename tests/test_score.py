@@ -119,6 +119,28 @@ def test_a_rejected_rule_file_is_one_line_that_names_it(program: str) -> None:
         engine.check(program, {"team.yaml": MEAN.replace("avg by", "avg bye")})
 
 
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ("exit 1", "engine: exits with code 1 and says nothing; set DASHGEN_REPLAY to a working one"),
+        ("echo never heard of it >&2; exit 2", "engine: never heard of it; set DASHGEN_REPLAY to a working one"),
+        ("exit 0", "engine: its answer is not that of the rule engine; set DASHGEN_REPLAY to a working one"),
+        ("cat", "engine: its answer is not that of the rule engine; set DASHGEN_REPLAY to a working one"),
+        ("kill -9 $$", "dashgen-replay: killed by signal 9; give it more memory, or a smaller recording"),
+    ],
+)
+def test_what_is_no_engine_is_one_line_that_names_it(
+    script: str, says: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "engine"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("DASHGEN_REPLAY", str(program))
+    with pytest.raises(UserError) as error:
+        engine.replay("dashgen-replay", {"a.yaml": MEAN}, slow_network.samples(), moments(offsets=True))
+    assert str(error.value).removeprefix(f"{tmp_path}/") == says
+
+
 @given(
     places=st.sets(st.integers(0, 40), min_size=1),
     instance=st.text("abc:0123", max_size=6),

@@ -85,6 +85,13 @@ def find(name: str) -> str:
     return path
 
 
+def broken(name: str, what: str) -> UserError:
+    """The error of a program, a known one or a path, that is there and does not do what it is for."""
+    path = find(name) if name in _PROGRAMS else name
+    remedy = f"set {_PROGRAMS[name].variable} to a working one" if name in _PROGRAMS else "remove it"
+    return UserError(f"{path}: {what}; {remedy}")
+
+
 def run(
     name: str,
     *arguments: str | Path,
@@ -112,6 +119,5 @@ def run(
     except subprocess.TimeoutExpired as error:
         raise UserError(f"{name}: no result after {timeout:g} s; use a shorter recording") from error
     except OSError as error:
-        remedy = f"set {_PROGRAMS[name].variable} to a working one" if name in _PROGRAMS else "remove it"
-        raise UserError(f"{path}: does not run: {error.strerror}; {remedy}") from error
+        raise broken(name, f"does not run: {error.strerror}") from error
     return Done(done.returncode, done.stdout, done.stderr.decode(errors="replace"))

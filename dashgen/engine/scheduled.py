@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dashgen.engine.programs import missing, run, short_lived
+from dashgen.engine.programs import Done, broken, missing, run, short_lived
 from dashgen.engine.ruletest import Firing
 from dashgen.errors import UserError, one_line
 from dashgen.recordings.format import Labels, Series
@@ -148,14 +148,23 @@ def replay(
         given = packed(series, moments)
         done = run(program, *flags, *paths, timeout=_SECONDS, given=given, environment=short_lived())
     if done.code:
-        said = one_line(done.said)
-        for path, name in zip(paths, files, strict=True):
-            said = said.replace(str(path), name)
-        if done.code == 2:
-            raise UserError(f"{said}; mend the rule file")
-        reason = f"killed by signal {-done.code}" if done.code < 0 else said[:300]
-        raise UserError(f"dashgen-replay: {reason}; give it more memory, or a smaller recording")
-    return _outcome(done.output, moments.every)
+        raise _failure(program, done, dict(zip(map(str, paths), files, strict=True)))
+    try:
+        return _outcome(done.output, moments.every)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise broken(program, "its answer is not that of the rule engine") from error
+
+
+def _failure(program: str, done: Done, names: Mapping[str, str]) -> UserError:
+    """Why there is no outcome: the engine was killed, rejects a rule file (``names`` by path), or is none."""
+    if done.code < 0:
+        return UserError(f"dashgen-replay: killed by signal {-done.code}; give it more memory, or a smaller recording")
+    said = one_line(done.said)
+    if done.code != 2 or not any(path in said for path in names):
+        return broken(program, said[:300] or f"exits with code {done.code} and says nothing")
+    for path, name in names.items():
+        said = said.replace(path, name)
+    return UserError(f"{said}; mend the rule file")
 
 
 def shift(instance: str, interval: float) -> float:
