@@ -241,6 +241,7 @@ def test_started_without_a_stream_a_command_does_what_it_does_and_leaves_with_it
         ),
         (("baseline", "log", "--update", "sealed"), "name a readable file with --update"),
         (("build", "-o", "log"), "name another folder with -o"),
+        (("doctor", "--gpus", "4", "--format", "github"), "--format github: tells findings, and a forecast has none"),
     ],
     ids=lambda each: each[0] if isinstance(each, tuple) else "",
 )

@@ -28,7 +28,7 @@ from dashgen.cli.terminal import (
     write,
 )
 from dashgen.errors import UserError
-from dashgen.guard.text import counted
+from dashgen.guard.text import counted, listed
 
 if TYPE_CHECKING:
     from dashgen.config.site import Site
@@ -298,4 +298,6 @@ def _forecast(gpus: int, jobs: int | None, form: DoctorForm, config: Path | None
     """As ``dashgen cost`` has it."""
     from dashgen.cli.cost import CostForm, cost
 
-    cost(gpus, jobs, format=CostForm.JSON if form is DoctorForm.JSON else CostForm.TEXT, config=config)
+    if form.value not in set(CostForm):
+        raise UserError(f"--format {form.value}: tells findings, and a forecast has none; use {listed(CostForm)}")
+    cost(gpus, jobs, format=CostForm(form.value), config=config)
