@@ -193,19 +193,26 @@ def test_a_full_disk_leaves_the_earlier_build_as_it_was(site: Path) -> None:
     assert tree(site / "empty") == {}
 
 
-def test_standard_output_that_is_full_is_an_error_and_one_that_is_closed_early_is_none(tmp_path: Path) -> None:
+def test_standard_output_that_is_full_is_an_error(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "dashgen", "rules"]
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False)
     assert (done.returncode, done.stderr) == (2, "dashgen: standard output: No space left on device\n")
-    for arguments in (["rules"], ["--help"]):
-        read, write = os.pipe()
-        os.close(read)
-        done = subprocess.run(
-            [*command[:-1], *arguments], stdout=write, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False
-        )
-        os.close(write)
-        assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [("rules", 0, ""), ("--help", 0, ""), ("cost --gpus 4", 0, ""), ("build --check -o none", 1, "files are stale")],
+)
+def test_standard_output_that_is_closed_early_changes_nothing_but_what_is_read(
+    tmp_path: Path, arguments: str, code: int, said: str
+) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "dashgen", *arguments.split()]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False)
+    os.close(write)
+    assert done.returncode == code and said in done.stderr and len(done.stderr.splitlines()) == bool(said), done
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Callable
 from io import TextIOWrapper
-from typing import NoReturn, TextIO
+from typing import Any, NoReturn, TextIO, cast
 
 import typer
 
@@ -32,6 +32,7 @@ def run(app: Callable[..., object]) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    sys.stdout, sys.stderr = (cast(TextIO, _Told(stream)) for stream in (sys.stdout, sys.stderr))
     out = sys.stdout
     # As an interrupt does: what was begun is cleaned up, and processes that were started end.
     signal.signal(signal.SIGTERM, _terminated)
@@ -39,9 +40,6 @@ def run(app: Callable[..., object]) -> None:
         # Without standalone mode typer leaves errors, and the exit code, to us.
         code = app(prog_name="dashgen", standalone_mode=False)
         out.flush()
-    except SystemExit as end:
-        # Except where typer or rich find that the reader has gone (| head), which for them is exit code 1.
-        sys.exit(0 if end.code == 1 else end.code)
     except UserError as error:
         _fail(str(error))
     except typer.TyperException as error:
@@ -62,10 +60,32 @@ def run(app: Callable[..., object]) -> None:
         if error.filename is not None:
             _fail(f"{os.fsdecode(error.filename)}: {error.strerror}; name another one, or mend it")
         _close(out)
-        if not isinstance(error, BrokenPipeError):
-            _fail(f"standard output: {error.strerror}")
+        _fail(f"standard output: {error.strerror}")
     else:
         sys.exit(code if isinstance(code, int) else 0)
+
+
+class _Told:
+    """A standard stream whose reader may go (| head): the command goes on to its end, and leaves with its own code."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except BrokenPipeError:
+            _close(self._stream)
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            _close(self._stream)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def _terminated(number: int, frame: object) -> NoReturn:
