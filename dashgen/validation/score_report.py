@@ -123,10 +123,11 @@ def gather(paths: Sequence[Path], base: config.Site) -> list[tuple[str, Path, co
     worlds: dict[str, Path] = {}
     found: dict[Path, tuple[str, Path, config.Site]] = {}
     for path in paths:
+        below = folders(path)
         whole = path.resolve()
         world = whole.name if worlds.get(whole.name, whole) == whole else str(path)
         worlds[world] = whole
-        for folder in folders(path):
+        for folder in below:
             found.setdefault(folder.resolve(), (world, folder, made_at(folder, base)))
     return list(found.values())
 
