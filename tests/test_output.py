@@ -118,6 +118,18 @@ def test_a_damaged_manifest_is_an_error_that_says_what_to_do(tmp_path: Path, man
     assert outside.exists()
 
 
+LONG = "rules/" + "x" * 300
+
+
+@pytest.mark.parametrize("path", ["rules/../../x", "/x", "..", "", "rules/a\nb", "rules/a\0b", "rules/\ud800", LONG])
+def test_a_path_that_no_manifest_lists_or_no_folder_takes_is_refused_before_anything_is_written(
+    tmp_path: Path, path: str
+) -> None:
+    with pytest.raises(UserError, match=r"no possible name below|File name too long; nothing was written"):
+        write(tmp_path / "out", {**FILES, path: "x\n"}, OWNED)
+    assert tree(tmp_path) == {}
+
+
 def test_a_lost_manifest_is_drift(tmp_path: Path) -> None:
     write(tmp_path, FILES, OWNED)
     (tmp_path / MANIFEST).unlink()

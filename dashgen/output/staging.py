@@ -67,6 +67,9 @@ class Stage:
     def __init__(self, target: Path, content: bytes) -> None:
         """Raises OSError, and leaves nothing, when it cannot be written."""
         self.target = target
+        # A stage has a shorter name: what no file can be called has to come out before anything takes its place.
+        with suppress(FileNotFoundError):
+            target.lstat()
         self.path, self._file = _new_file(target)
         try:
             self._file.write(content)

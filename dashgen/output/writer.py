@@ -60,8 +60,11 @@ def _lines(text: str) -> list[str]:
 def changes(root: Path, files: Mapping[str, str], owned: tuple[str, ...]) -> list[Change]:
     """What a build into ``root`` would change; ``owned`` are the top folders that these targets write to.
 
-    Raises UserError when a file stands in the way that dashgen did not generate.
+    Raises UserError when a file stands in the way that dashgen did not generate, and for a path that no manifest lists.
     """
+    for path in files:
+        if not _listable(path):
+            raise UserError(f"{root / path}: no possible name below {root}; name what is written there otherwise")
     listed = _manifest(root)
     kept = {path: digest for path, digest in listed.items() if path.split("/", 1)[0] not in owned}
     wanted = {**files, MANIFEST: _manifest_text({**kept, **{path: _digest(text) for path, text in files.items()}})}
@@ -267,7 +270,7 @@ def _manifest(root: Path) -> dict[str, str]:
         return {}
     try:
         files = parse_json(text)["files"]
-        if not all(_PATH.fullmatch(path) and _inside(path) and isinstance(files[path], str) for path in files):
+        if not all(_listable(path) and isinstance(files[path], str) for path in files):
             raise ValueError
         return dict(files)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -279,10 +282,10 @@ def _manifest(root: Path) -> dict[str, str]:
 _PATH = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,1000}")
 
 
-def _inside(path: str) -> bool:
+def _listable(path: str) -> bool:
     """A manifest is a file that anybody may edit: it never names anything outside the root, nor the root."""
     pure = PurePosixPath(path)
-    return not pure.is_absolute() and ".." not in pure.parts and bool(pure.parts)
+    return bool(_PATH.fullmatch(path) and not pure.is_absolute() and ".." not in pure.parts and pure.parts)
 
 
 def _check_inside(root: Path, path: str) -> None:
