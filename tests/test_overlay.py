@@ -225,6 +225,21 @@ WRONG = {
     "{ dashboards+:: { 'x.json': {} } }": r"dashboards\['x.json'\].uid: has to be a text, and is missing",
     "{ dashboards+:: { 'x.json': { uid: 'a b' } } }": r"uid: has at most 40",
     "{ dashboards+:: { '../x.json': {} } }": r"a dashboard is called like its file",
+    "{ dashboards+:: { 'c\\u0000d.json': {} } }": r"dashboards\['c d.json'\]: a dashboard is called like its file",
+    "{ dashboards+:: { [std.repeat('x', 300) + '.json']: {} } }": r"a dashboard is called like .* at most 200 bytes",
+    **{
+        f"{{ runbooks+:: {{ [{name}]: 'x' }} }}": r"runbooks\['.*'\]: a page is called like its alert"
+        for name in (
+            *("'../x'", "'../../dashboards/README'", "'x/y'", "''", "'x\\ny'", "'x\\u0000y'", "'.x'"),
+            "std.repeat('é', 101)",
+        )
+    },
+    "{ dashboards+:: { 'job.json'+: { panels+: [{ id: {} }] } } }": r"panels: panel.id: has to be a number, and is {}",
+    "{ dashboards+:: { 'job.json'+: { panels+: [5] } } }": r"panels: panel: has to be an object, and is 5",
+    "{ dashboards+:: { 'job.json'+: { templating+: { list+: [{ name: [1] }] } } } }": r"name: has to be a text, and is",
+    "{ prometheusRules+:: { groups+: [{ name: ['s'], interval: '1m', rules: [] }] } }": r"group.name: has to be a text",
+    "{ prometheusAlerts+:: { groups+: [{ name: {}, interval: '1m', rules: [] }] } }": r"group.name: has to be a text",
+    "{ alertmanager+:: { bogus: 1 } }": r"alertmanager: unknown key bogus; there are .*inhibit_rules",
     "{ dashboards+:: { 'x.json': super['job.json'] } }": r"uid: .* has the same",
     f"{{ prometheusRules+:: {{ groups+: [{{ {GROUP}, rules: [{{ record: 'a' }}] }}] }} }}": r"x: a.expr: has to be",
     f"{{ prometheusRules+:: {{ groups+: [{{ {GROUP}, limit: 3, rules: [] }}] }} }}": r"unknown key limit",

@@ -7,20 +7,25 @@ same in every target, and beside the mixin target in any other jsonnet project.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dashgen.errors import UserError
+from dashgen.grafana.parsed import Board
 from dashgen.grafana.schema import MAX_UID, UID
 from dashgen.guard.text import line, listed
 from dashgen.jsonnet import sandbox as jsonnet
+from dashgen.jsonnet import shape
 from dashgen.model import AlertRule, Bundle, RecordingRule, RuleGroup
 from dashgen.targets.rulefile import group_data
 
 LIBRARY = Path(__file__).with_name(jsonnet.HELPERS)
+# Of Alertmanager's file (prometheus/alertmanager config/config.go, Config).
+_ALERTMANAGER = (
+    *("global", "route", "inhibit_rules", "receivers", "templates", "time_intervals", "mute_time_intervals", "tracing"),
+)
 
 
 def apply(made: Bundle, mixin: str, overlays: Sequence[str]) -> Bundle:
@@ -33,7 +38,7 @@ def apply(made: Bundle, mixin: str, overlays: Sequence[str]) -> Bundle:
     names = listed(path.name for path in paths)
     try:
         return _bundle(made, done)
-    except _Wrong as error:
+    except shape.Wrong as error:
         raise UserError(f"{names}: {error}") from error
 
 
@@ -54,10 +59,6 @@ local at(tier) = site + {{ _config+:: {{ sensitivity: tier }} }};
 }}"""
 
 
-class _Wrong(Exception):
-    """What came out of the overlays is not what a build is made of."""
-
-
 def _bundle(made: Bundle, done: jsonnet.Evaluation) -> Bundle:
     value = done.value
     alerts = {
@@ -66,14 +67,19 @@ def _bundle(made: Bundle, done: jsonnet.Evaluation) -> Bundle:
     }
     shipped = {rule.alert for groups in alerts.values() for group in groups for rule in group.alerts}
     runbooks = {name: page for name, page in made.runbooks.items() if name in shipped}
+    pages = shape.texts(value["runbooks"], "runbooks")
+    for name in pages:
+        shape.file_name(name, f"runbooks['{line(name, 60)}']", "a page is called like its alert")
+    alertmanager = shape.mapping(value["alertmanager"], "alertmanager")
+    shape.known(alertmanager, _ALERTMANAGER, "alertmanager")
     return replace(
         made,
         dashboards=_dashboards(value["dashboards"], made.dashboards),
         recording=_groups(value["recording"], made.recording, "prometheusRules", _record),
         alerts=alerts,
-        runbooks={**runbooks, **_texts(value["runbooks"], "runbooks")},
-        alertmanager=_kept(made.alertmanager, _object(value["alertmanager"], "alertmanager")),
-        folder=_string(value["folder"], "grafanaDashboardFolder"),
+        runbooks={**runbooks, **pages},
+        alertmanager=_kept(made.alertmanager, alertmanager),
+        folder=shape.string(value["folder"], "grafanaDashboardFolder"),
         overlays=done.sources,
     )
 
@@ -81,25 +87,36 @@ def _bundle(made: Bundle, done: jsonnet.Evaluation) -> Bundle:
 def _dashboards(value: object, before: Mapping[str, Mapping[str, object]]) -> dict[str, Mapping[str, object]]:
     boards: dict[str, Mapping[str, object]] = {}
     uids: dict[object, str] = {}
-    for name, board in _object(value, "dashboards").items():
+    for name, board in shape.mapping(value, "dashboards").items():
         where = f"dashboards['{line(name, 60)}']"
-        slug = name.removesuffix(".json")
-        if not name.endswith(".json") or not slug or "/" in slug or slug.startswith("."):
-            raise _Wrong(f"{where}: a dashboard is called like its file, NAME.json")
-        found = _object(board, where)
-        uid = _string(found.get("uid"), f"{where}.uid")
+        called = "a dashboard is called like its file, NAME.json"
+        if not name.endswith(".json"):
+            raise shape.Wrong(f"{where}: {called}")
+        slug = shape.file_name(name.removesuffix(".json"), where, called)
+        found = shape.mapping(board, where)
+        uid = shape.string(found.get("uid"), f"{where}.uid")
         if not UID.fullmatch(uid):
-            raise _Wrong(f"{where}.uid: has at most {MAX_UID} letters, digits, dashes and underscores")
+            raise shape.Wrong(f"{where}.uid: has at most {MAX_UID} letters, digits, dashes and underscores")
         if uid in uids:
-            raise _Wrong(f"{where}.uid: {line(uids[uid], 60)} has the same; Grafana would show one of them")
+            raise shape.Wrong(f"{where}.uid: {line(uids[uid], 60)} has the same; Grafana would show one of them")
         uids[uid] = name
-        _string(found.get("title"), f"{where}.title")
-        if not isinstance(found.get("panels"), list):
-            raise _Wrong(f"{where}.panels: has to be a list")
+        shape.string(found.get("title"), f"{where}.title")
+        _check_panels(found.get("panels"), f"{where}.panels")
+        for variable in Board(found).variables:
+            shape.string(variable.get("name"), f"{where}.templating.list: name")
         boards[slug] = _kept(before.get(slug), found)
     # In the order of the build, which is the order in which somebody walks through them.
     known = [slug for slug in before if slug in boards]
     return {slug: boards[slug] for slug in [*known, *(slug for slug in boards if slug not in before)]}
+
+
+def _check_panels(value: object, where: str) -> None:
+    for item in shape.items(value, where):
+        panel = shape.mapping(item, f"{where}: panel")
+        if panel.get("id") is not None:
+            shape.number(panel["id"], f"{where}: panel.id")
+        if "panels" in panel:
+            _check_panels(panel["panels"], f"{where}: panels")
 
 
 def _kept(before: Any, after: Any) -> Any:
@@ -122,7 +139,8 @@ def _identity(item: object) -> object:
     """By what an item of a list is found again: panels, rules, groups, variables and queries have names."""
     if not isinstance(item, Mapping):
         return repr(item)
-    return next(((key, item[key]) for key in ("id", "alert", "record", "name", "refId") if key in item), None)
+    names = ((key, item.get(key)) for key in ("id", "alert", "record", "name", "refId"))
+    return next(((key, name) for key, name in names if isinstance(name, str | int | float)), None)
 
 
 Rule = RecordingRule | AlertRule
@@ -131,74 +149,44 @@ Rule = RecordingRule | AlertRule
 def _groups(
     value: object, before: Sequence[RuleGroup], where: str, make: Callable[[Mapping[str, Any], str], Rule]
 ) -> tuple[RuleGroup, ...]:
-    found = _object(value, where)
-    _known(found, ("groups",), where)
+    found = shape.mapping(value, where)
+    shape.known(found, ("groups",), where)
     groups = []
-    for item in _kept(group_data(before), _list(found.get("groups"), f"{where}.groups")):
-        group = _object(item, f"{where}: group")
-        name = _string(group.get("name"), f"{where}: group.name")
+    for item in _kept(group_data(before), shape.items(found.get("groups"), f"{where}.groups")):
+        group = shape.mapping(item, f"{where}: group")
+        name = shape.string(group.get("name"), f"{where}: group.name")
         place = f"{where}: group {line(name, 60)}"
-        _known(group, ("name", "interval", "rules"), place)
-        rules = [_object(rule, f"{place}: rule") for rule in _list(group.get("rules"), f"{place}.rules")]
-        interval = _string(group.get("interval"), f"{place}.interval")
+        shape.known(group, ("name", "interval", "rules"), place)
+        rules = [shape.mapping(rule, f"{place}: rule") for rule in shape.items(group.get("rules"), f"{place}.rules")]
+        interval = shape.string(group.get("interval"), f"{place}.interval")
         groups.append(RuleGroup(name=name, interval=interval, rules=tuple(make(rule, place) for rule in rules)))
     names = [group.name for group in groups]
     for name in names:
         if names.count(name) > 1:
-            raise _Wrong(f"{where}: two groups are called {line(name, 60)}; add to the rules of the first")
+            raise shape.Wrong(f"{where}: two groups are called {line(name, 60)}; add to the rules of the first")
     return tuple(group for group in groups if group.rules)
 
 
 def _record(rule: Mapping[str, Any], place: str) -> RecordingRule:
-    name = _string(rule.get("record"), f"{place}: record")
+    name = shape.string(rule.get("record"), f"{place}: record")
     place = f"{place}: {line(name, 60)}"
-    _known(rule, ("record", "expr", "labels"), place)
-    expr = _string(rule.get("expr"), f"{place}.expr")
-    return RecordingRule(record=name, expr=expr, labels=_texts(rule.get("labels", {}), f"{place}.labels"))
+    shape.known(rule, ("record", "expr", "labels"), place)
+    expr = shape.string(rule.get("expr"), f"{place}.expr")
+    return RecordingRule(record=name, expr=expr, labels=shape.texts(rule.get("labels", {}), f"{place}.labels"))
 
 
 def _alert(rule: Mapping[str, Any], place: str) -> AlertRule:
-    name = _string(rule.get("alert"), f"{place}: alert")
+    name = shape.string(rule.get("alert"), f"{place}: alert")
     place = f"{place}: {line(name, 60)}"
-    _known(rule, ("alert", "expr", "for", "keep_firing_for", "labels", "annotations"), place)
-    waits, stays = (_string(rule[key], f"{place}.{key}") if key in rule else "" for key in ("for", "keep_firing_for"))
+    shape.known(rule, ("alert", "expr", "for", "keep_firing_for", "labels", "annotations"), place)
+    waits, stays = (
+        shape.string(rule[key], f"{place}.{key}") if key in rule else "" for key in ("for", "keep_firing_for")
+    )
     return AlertRule(
         alert=name,
-        expr=_string(rule.get("expr"), f"{place}.expr"),
+        expr=shape.string(rule.get("expr"), f"{place}.expr"),
         for_=waits,
         keep_firing_for=stays,
-        labels=_texts(rule.get("labels", {}), f"{place}.labels"),
-        annotations=_texts(rule.get("annotations", {}), f"{place}.annotations"),
+        labels=shape.texts(rule.get("labels", {}), f"{place}.labels"),
+        annotations=shape.texts(rule.get("annotations", {}), f"{place}.annotations"),
     )
-
-
-def _object(value: object, where: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise _Wrong(f"{where}: has to be an object, and is {_short(value)}")
-    return value
-
-
-def _list(value: object, where: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise _Wrong(f"{where}: has to be a list, and is {_short(value)}")
-    return value
-
-
-def _string(value: object, where: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise _Wrong(f"{where}: has to be a text, and is {_short(value)}")
-    return value
-
-
-def _texts(value: object, where: str) -> dict[str, str]:
-    return {key: _string(text, f"{where}.{line(key, 60)}") for key, text in _object(value, where).items()}
-
-
-def _known(value: Mapping[str, Any], keys: Sequence[str], where: str) -> None:
-    for key in value:
-        if key not in keys:
-            raise _Wrong(f"{where}: unknown key {line(key, 60)}; there are {', '.join(keys)}")
-
-
-def _short(value: object) -> str:
-    return "missing" if value is None else json.dumps(value)[:60]
