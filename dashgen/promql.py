@@ -78,6 +78,11 @@ def parse(expr: str) -> Tree:
         return ast.parse(_filled(expr, VARIABLE_NAME))
 
 
+def filled_in(expr: str) -> bool:
+    """Whether a variable stands for more than a text or a window: a function, say, of which only Grafana knows."""
+    return any(match["variable"] for match in _TOKENS.finditer(expr))
+
+
 def depth(expr: str) -> int:
     """At most so many levels has the tree: operators beside each other make a chain, parentheses hang below one."""
     groups = [[0, 0]]

@@ -239,6 +239,9 @@ WRONG = {
     "{ dashboards+:: { 'job.json'+: { templating+: { list+: [{ name: [1] }] } } } }": r"name: has to be a text, and is",
     "{ prometheusRules+:: { groups+: [{ name: ['s'], interval: '1m', rules: [] }] } }": r"group.name: has to be a text",
     "{ prometheusAlerts+:: { groups+: [{ name: {}, interval: '1m', rules: [] }] } }": r"group.name: has to be a text",
+    "(import 'dashgen.libsonnet').addPanel('job.json', { title: 'A', targets: [{ expr: 'up{' }] })": (
+        r"dashboard job: panel .*A: expr: "
+    ),
     "{ alertmanager+:: { bogus: 1 } }": r"alertmanager: unknown key bogus; there are .*inhibit_rules",
     "{ dashboards+:: { 'x.json': super['job.json'] } }": r"uid: .* has the same",
     f"{{ prometheusRules+:: {{ groups+: [{{ {GROUP}, rules: [{{ record: 'a' }}] }}] }} }}": r"x: a.expr: has to be",

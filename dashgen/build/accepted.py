@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether Prometheus takes what was built: the last look at finished rules, whatever a site or its overlays wrote.
+"""Whether Prometheus takes what was built: the last look at rules and panels, whatever a site or its overlays wrote.
 
-Values of dashgen.yaml are checked where they are read; this is about what they, and overlays, have become in the rules.
+Values of dashgen.yaml are checked where they are read; this is about what they, and overlays, have become.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from dashgen import durations
+from dashgen import durations, promql
+from dashgen.grafana.parsed import Board
 from dashgen.guard import grammar
 from dashgen.guard.text import line, quoted
 from dashgen.model import AlertRule, Bundle, RecordingRule, RuleGroup
@@ -19,12 +20,18 @@ _BLOCKS = ("if", "range", "with", "define", "block")
 
 
 def problems(made: Bundle) -> Iterator[str]:
-    """What Prometheus would refuse, one line each, with the rule that it is in."""
+    """What Prometheus would refuse, one line each, with the rule or the panel that it is in."""
     groups = [("recording rules", made.recording), *((f"{tier} alerts", packs) for tier, packs in made.alerts.items())]
     seen: set[str] = set()
     for where, packs in groups:
         for group in packs:
             yield from _group(f"{where}: group {line(group.name, 60)}", group, seen)
+    for slug, board in made.dashboards.items():
+        for query in (query for panel in Board(board).panels for query in panel.queries):
+            if query.expr not in seen and not promql.filled_in(query.expr):
+                seen.add(query.expr)
+                place = f"dashboard {line(slug, 60)}: panel {line(query.where, 60)}"
+                yield from _said(f"{place}: expr", promql.parse, query.expr)
 
 
 def _group(where: str, group: RuleGroup, seen: set[str]) -> Iterator[str]:
