@@ -37,8 +37,10 @@ def overlays(draw: st.DrawFn) -> str:
         "{ prometheusRules+:: { groups+: [{ name: %s, interval: '1m', rules: [" + rule + "] }] } }",
         "{ prometheusAlerts+:: { groups+: [{ name: 'x', interval: %s, rules: [" + alert + "] }] } }",
         "{ runbooks+:: { [%s]: %s } }",
+        "{ dashboards+:: { [%s + '.json']: { uid: 'x', title: %s, panels: [{ id: %s, targets: [{ expr: %s }] }] } } }",
         "{ _config+:: { selector: %s, jobLabel: %s } }",
         "{ _config+:: { sensitivity: %s } }",
+        "{ _config+:: { alerts+: { NcclJobDegraded+: { low+: { threshold: %s, 'for': %s } } } } }",
         "%s",
     ]
     first, *parts = draw(st.sampled_from(made)).split("%s")

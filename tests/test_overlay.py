@@ -25,7 +25,7 @@ from dashgen.targets import TARGETS
 OVERLAY = """
 local d = import 'dashgen.libsonnet';
 d.removePanel('job.json', 'Throughput')
-+ d.threshold('NcclJobDegraded', 'medium', 0.42)
++ d.threshold('NcclJobDegraded', 'medium', 0.07)
 + d.addAlert('nccl-site', {
   alert: 'NcclSiteLost',
   expr: 'job:training_throughput_loss:ratio > 0.9',
@@ -69,7 +69,7 @@ def test_the_rules_and_the_folder_are_changed_in_every_target(changed: config.Si
         groups = {}
     if groups:
         assert [rule["alert"] for rule in groups["nccl-site"]["rules"]] == ["NcclSiteLost"]
-        assert "loss:ratio > 0.42)\n" in groups["nccl-alerts-degradation"]["rules"][0]["expr"]
+        assert "loss:ratio > 0.07)\n" in groups["nccl-alerts-degradation"]["rules"][0]["expr"]
     if target in ("files", "configmap", "grafana-operator", "grafana-alerting", "resources", "terraform"):
         text = "".join([*files, *files.values()])
         assert "Training network" in text and not re.search(r"folder: NCCL$|\"title\": \"NCCL\"", text, re.MULTILINE)
@@ -165,6 +165,21 @@ d.threshold('NcclJobDegraded', 'low', 0.7, key='depth_without_throughput')
     assert extra["title"] == "Extra" and [panel["id"] for panel in flat].count(extra["id"]) == 1
 
 
+def test_an_overlay_has_settings_of_its_own_and_panels_that_only_grafana_understands(tmp_path: Path) -> None:
+    found = site(
+        tmp_path,
+        my="""
+local d = import 'dashgen.libsonnet';
+{ _config+:: { mine:: 'Mine' }, grafanaDashboardFolder:: $._config.mine }
++ { alertmanager+:: { route+: { routes+: [{ name: [] }] } } }
++ d.addPanel('job.json', { title: 'A', targets: [{ expr: '$agg(rate(up{job="$job"}[$__rate_interval])) > $least' }] })
++ d.addPanel('job.json', { title: 'B', datasource: { type: 'loki' }, targets: [{ expr: '{job="a"} |= "b"' }] })
+""",
+    )
+    made = build.bundle(found, [Sensitivity.LOW])
+    assert made.folder == "Mine" and {"A", "B"} <= set(panels(made.dashboards["job"]))  # type: ignore[arg-type]
+
+
 # What is wrong, and where.
 
 
@@ -243,6 +258,19 @@ WRONG = {
         r"dashboard job: panel .*A: expr: "
     ),
     "{ alertmanager+:: { bogus: 1 } }": r"alertmanager: unknown key bogus; there are .*inhibit_rules",
+    "{ _config+:: { nope: 1 } }": r"_config: unknown key nope; there are .*; write KEY:: for one of your own",
+    "{ _config+:: { alerts+: { Nope: {} } } }": r"_config.alerts: unknown key Nope; there are Nccl",
+    "{ _config+:: { alerts+:: { NcclJobQuiet+:: { nope:: {} } } } }": r"Quiet: unknown key nope; there are .*low",
+    "(import 'dashgen.libsonnet').addAlert('g', { alert: 'A', expr: 'up' }, tiers=['nope'])": (
+        r"there is no tier nope; there are low, medium, high"
+    ),
+    # The order of the tiers, as in dashgen.yaml.
+    "(import 'dashgen.libsonnet').threshold('NcclJobDegraded', 'low', 0.000001)": (
+        r"_config.alerts.NcclJobDegraded: a threshold of a lower tier is laxer .*; what fires in low fires in medium"
+    ),
+    "{ _config+:: { alerts+:: { NcclJobDegraded+: { medium+: { 'for': '5d' } } } } }": r"a lower tier waits shorter",
+    "{ _config+:: { alerts+: { NcclJobDegraded+: { low+: { threshold: '1' } } } } }": r"low.threshold: has to be a",
+    "{ _config+:: { alerts+: { NcclJobDegraded+: { low+: { 'for': 'x' } } } } }": r"low.for: 'x' is not a duration",
     "{ dashboards+:: { 'x.json': super['job.json'] } }": r"uid: .* has the same",
     f"{{ prometheusRules+:: {{ groups+: [{{ {GROUP}, rules: [{{ record: 'a' }}] }}] }} }}": r"x: a.expr: has to be",
     f"{{ prometheusRules+:: {{ groups+: [{{ {GROUP}, limit: 3, rules: [] }}] }} }}": r"unknown key limit",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from pydantic import Field, model_validator
@@ -80,6 +81,11 @@ def overridden(shipped: Alert, override: AlertOverride) -> Alert:
         tier = _tier(f"alerts.{shipped.name}.{sensitivity}", shipped, sensitivity, override)
         if tier is not None:
             tiers[sensitivity] = tier
+    return tiered(shipped, tiers)
+
+
+def tiered(shipped: Alert, tiers: Mapping[Sensitivity, Tier]) -> Alert:
+    """The alert with other tiers. Raises ValueError when they turn the order around."""
     try:
         return replace(shipped, tiers=tiers)
     except ValueError as error:

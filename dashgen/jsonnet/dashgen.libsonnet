@@ -54,8 +54,15 @@ local withRule(name, change) = {
     else error 'there is no recording rule ' + name + '; there are ' + names(all, 'record'),
 };
 
-local addAlert(group, rule, tiers=['low', 'medium', 'high'], interval='30s') = {
-  prometheusAlerts+:: if std.member(tiers, $._config.sensitivity) then adds(group, [rule], interval) else {},
+local levels = ['low', 'medium', 'high'];
+
+local addAlert(group, rule, tiers=levels, interval='30s') = {
+  prometheusAlerts+::
+    local unknown = [tier for tier in tiers if !std.member(levels, tier)];
+    if unknown != []
+    then error 'there is no tier ' + unknown[0] + '; there are ' + std.join(', ', levels)
+    else if std.member(tiers, $._config.sensitivity) then adds(group, [rule], interval)
+    else {},
 };
 
 {

@@ -17,7 +17,7 @@ from dashgen.grafana.parsed import Board
 from dashgen.grafana.schema import MAX_UID, UID
 from dashgen.guard.text import line, listed
 from dashgen.jsonnet import sandbox as jsonnet
-from dashgen.jsonnet import shape
+from dashgen.jsonnet import settings, shape
 from dashgen.model import AlertRule, Bundle, RecordingRule, RuleGroup
 from dashgen.targets.rulefile import group_data
 
@@ -43,13 +43,20 @@ def apply(made: Bundle, mixin: str, overlays: Sequence[str]) -> Bundle:
 
 
 def _program(made: Bundle, mixin: str, paths: Sequence[Path]) -> str:
-    """One evaluation for all tiers; the tier is set last, so that no overlay ships one pack three times."""
+    """One evaluation for all tiers; the tier is set last, so that no overlay ships one pack three times.
+
+    What is asked of alerts is shown with what is hidden in it, because ``alerts+::`` works as ``alerts+:`` does.
+    """
     imports = "".join(f" + (import '{jsonnet.OVERLAY}{number}/{path.name}')" for number, path in enumerate(paths))
     tiers = ", ".join(f"'{tier}': at('{tier}').prometheusAlerts" for tier in made.alerts)
     return f"""
-local site = ({mixin}) + {{ runbooks:: {{}} }}{imports};
+local usual = ({mixin}) + {{ runbooks:: {{}} }};
+local site = usual{imports};
+local shown(value) =
+  if std.isObject(value) then {{ [key]: shown(value[key]) for key in std.objectFieldsAll(value) }} else value;
 local at(tier) = site + {{ _config+:: {{ sensitivity: tier }} }};
 {{
+  config: {{ before: usual._config, after: site._config + {{ alerts::: shown(super.alerts) }} }},
   folder: site.grafanaDashboardFolder,
   dashboards: site.grafanaDashboards,
   recording: site.prometheusRules,
@@ -61,6 +68,7 @@ local at(tier) = site + {{ _config+:: {{ sensitivity: tier }} }};
 
 def _bundle(made: Bundle, done: jsonnet.Evaluation) -> Bundle:
     value = done.value
+    settings.check(**value["config"])
     alerts = {
         tier: _groups(value["alerts"][tier], made.alerts[tier], f"prometheusAlerts ({tier})", _alert)
         for tier in made.alerts
