@@ -14,7 +14,7 @@ import promql_parser
 import pytest
 from processes import rule_engine, tool
 
-from dashgen import build, promql
+from dashgen import build, catalogue, promql
 from dashgen.catalogue.metrics import upstream
 from dashgen.config import site as config
 from dashgen.engine import scheduled as engine
@@ -131,14 +131,40 @@ def test_a_cluster_label_is_refused_or_gives_packs_that_promtool_accepts(cluster
                 assert cluster not in rule.labels
 
 
-# Labels that alerts take from their series.
+# Labels that mean something already.
+
+OWN = {name: f"own_{name}" for name in ("job", "node", "gpu", "instance", "cluster")}
+DCGM = {"Hostname", "UUID", "gpu"}
+"""dcgm-exporter's labels, which a site names itself, or shares with Inspector."""
+
+
+def made(tree: promql.Tree) -> Iterator[str]:
+    """The labels that an expression gives its result."""
+    for node in promql.nodes(tree):
+        if isinstance(node, promql_parser.Call) and node.func.name in ("label_replace", "label_join"):
+            assert isinstance(node.args[1], promql_parser.StringLiteral)
+            yield node.args[1].val
+        elif isinstance(node, promql_parser.AggregateExpr) and str(node.op) == "count_values":
+            assert isinstance(node.param, promql_parser.StringLiteral)
+            yield node.param.val
+
+
+def test_a_site_cannot_give_its_own_things_a_label_that_the_rules_make_or_join_by() -> None:
+    site = config.site({**SITES["everything"], "labels": OWN}, "test")
+    used = {label for signal in catalogue.SIGNALS for label in signal.labels if "<" not in label}
+    for tree in {promql.parse(expr) for _, expr in rules(site)}:
+        used |= {*made(tree)}.union(*matched(tree))
+    assert {"kinds", "of", "are", "fault", "counter", "le"} <= used
+    for label in sorted(used - {*OWN.values()} - DCGM):
+        with pytest.raises(UserError, match=f"^here: labels.job: '{label}' is used by the rules themselves; "):
+            config.site({"labels": {"job": label}}, "here")
 
 
 @pytest.mark.parametrize(
     "label",
     ["device", "port", "counter", "guid", "transport", "suspect", "state", "evidence", "slurm_job_id", "node", "gpu"],
 )
-@pytest.mark.parametrize("where", ["alert_labels", "alerts.NcclJobDegraded.labels"])
+@pytest.mark.parametrize("where", ["alert_labels", "alerts.NcclJobDegraded.labels", "targets.prometheus.group.labels"])
 def test_a_label_that_alerts_have_already_is_refused_by_its_key(label: str, where: str) -> None:
     data: dict[str, Any] = {label: "x"}
     for key in reversed(where.split(".")):

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
@@ -59,10 +59,14 @@ class Labels(Section):
         """The labels that tell a job from every other."""
         return (self.cluster, self.job) if self.cluster else (self.job,)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of them."""
+        return (*self.of_job, self.node, self.gpu, self.instance)
+
     @model_validator(mode="after")
     def _distinct(self) -> Labels:
-        names = [*self.of_job, self.node, self.gpu, self.instance]
-        if len(set(names)) != len(names):
+        if len(set(self.names)) != len(self.names):
             raise ValueError("two of job, node, gpu, instance and cluster are the same label")
         return self
 
@@ -71,15 +75,6 @@ Collective = Literal["AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Re
 Transport = Literal["nvlink", "network", "mixed"]
 SizeClass = Literal["small", "medium", "large"]
 Bandwidth = Annotated[Number, Field(gt=0, lt=1e6)]
-
-
-def _carried(site: Site) -> set[str]:
-    """Labels that some alert takes from its series, whatever the site calls its own."""
-    if not site.alert_labels and not any(override.labels for override in site.alerts.values()):
-        return set()
-    from dashgen.catalogue import ALERTS, SIGNAL_BY_NAME
-
-    return {label for alert in ALERTS for label in SIGNAL_BY_NAME[alert.signal].labels if not label.startswith("<")}
 
 
 class Site(Section):
@@ -144,15 +139,15 @@ class Site(Section):
         for key in self.metrics:
             if key not in BY_KEY:
                 raise ValueError(f"metrics.{line(key, 60)}: no such metric; the keys are {listed(sorted(BY_KEY), key)}")
-        own = {self.labels.job, self.labels.node, self.labels.gpu, self.labels.cluster} | _carried(self)
         for where, labels in self._added_labels():
             for name in labels:
-                if name in own:
-                    raise ValueError(f"{where}.{name}: every alert takes this label from its series; use another name")
+                if name in self.labels.names:
+                    raise ValueError(f"{where}.{name}: alerts take this label from their series; use another name")
         return self
 
-    def _added_labels(self) -> Iterator[tuple[str, dict[str, str]]]:
+    def _added_labels(self) -> Iterator[tuple[str, Mapping[str, str]]]:
         yield "alert_labels", self.alert_labels
+        yield from self.targets.group_labels()
         for name, override in self.alerts.items():
             yield f"alerts.{name}.labels", override.labels
 

@@ -6,18 +6,27 @@ Which keys there are, the targets say themselves: each module below dashgen/targ
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any, TypeVar
 
-from pydantic import GetJsonSchemaHandler, ValidatorFunctionWrapHandler, create_model, model_validator
+from pydantic import Field, GetJsonSchemaHandler, ValidatorFunctionWrapHandler, create_model, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from dashgen.config.sections import Section
+from dashgen.config.values import MOST_LABELS, Label, LabelValue
 
 _Keys = TypeVar("_Keys", bound=Section)
+
+
+class Labelling(Section):
+    """Keys of rule groups that may add labels to what they make."""
+
+    labels: dict[Label, LabelValue] | None = Field(
+        None, max_length=MOST_LABELS, description="labels of everything the group makes"
+    )
 
 
 class Targets(Section):
@@ -26,6 +35,13 @@ class Targets(Section):
     def of(self, keys: type[_Keys]) -> _Keys:
         """What the site asks of a target, by the model of its keys; the defaults where it asks for nothing."""
         return next((section for _, section in self if type(section) is keys), keys())
+
+    def group_labels(self) -> Iterator[tuple[str, Mapping[str, str]]]:
+        """Labels that rule groups add to what they make, each with the key where they stand."""
+        for name, section in self:
+            for key, value in section:
+                if isinstance(value, Labelling):
+                    yield f"targets.{name}.{key}.labels", value.labels or {}
 
     def __eq__(self, other: object) -> bool:
         """A section that is left out equals one that has its defaults."""

@@ -20,12 +20,13 @@ LONGEST_TEXT = 10_000
 MOST_LABELS = 50
 """Labels that a site adds, and tags; Mimir takes 30 labels on a series by default."""
 
-# Labels that Prometheus, Inspector or the rules themselves give a meaning to.
+# Labels that Prometheus, Inspector, exporters or what is built from the catalogue give a meaning to.
 _RESERVED = frozenset(
     {
         *("alertname", "alertstate", "severity", "sensitivity", "signal"),
-        *("transport", "size_class", "state", "suspect", "evidence", "le"),
+        *("transport", "size_class", "state", "suspect", "evidence", "le", "are", "fault", "kinds", "of"),
         *("version", "comm_name", "n_nodes", "nranks", "collective", "p2p_operation", "message_size", "algo_proto"),
+        *("device", "port", "guid", "counter", "switch", "uplink"),
     }
 )
 
@@ -34,11 +35,6 @@ def _label(name: str) -> str:
     grammar.check_label(name)
     if name in _RESERVED or name.startswith("__"):
         raise ValueError(f"{quoted(name)} is used by the rules themselves; choose the site's own label")
-    return name
-
-
-def _rule_label(name: str) -> str:
-    grammar.check_label(name)
     return name
 
 
@@ -113,8 +109,6 @@ def _parse(expr: str, what: str) -> None:
 
 
 Label = Annotated[str, AfterValidator(_label)]
-RuleLabel = Annotated[str, AfterValidator(_rule_label)]
-"""Any label that Prometheus can attach to what a group makes."""
 MetricName = Annotated[str, AfterValidator(_metric)]
 LabelValue = Annotated[str, AfterValidator(literal)]
 # Strict, because yes and true are no numbers.

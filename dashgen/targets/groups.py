@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from dashgen.config.sections import Section
-from dashgen.config.values import MOST_LABELS, LabelValue, RuleLabel, Whole
+from dashgen.config.targets import Labelling
+from dashgen.config.values import Whole
 from dashgen.durations import Duration
 from dashgen.guard.text import quoted
 
@@ -37,15 +38,7 @@ class GroupKeys(Section):
         return self.model_dump(mode="json", exclude_none=True)
 
 
-class LabelledGroup(GroupKeys):
-    """Groups that may add labels to what they make."""
-
-    labels: dict[RuleLabel, LabelValue] | None = Field(
-        None, max_length=MOST_LABELS, description="labels of everything the group makes"
-    )
-
-
-class PrometheusGroup(LabelledGroup):
+class PrometheusGroup(Labelling, GroupKeys):
     """Keys of a rule group of Prometheus (prometheus.io/docs: Recording rules)."""
 
     query_offset: Duration | None = Field(None, description="evaluates so far in the past")
@@ -54,7 +47,7 @@ class PrometheusGroup(LabelledGroup):
 PartialResponse = Literal["warn", "abort"]
 
 
-class VmGroup(LabelledGroup):
+class VmGroup(Labelling, GroupKeys):
     """Keys of a rule group of vmalert and of a VMRule (docs.victoriametrics.com/vmalert)."""
 
     concurrency: Whole | None = Field(None, ge=1, le=10_000, description="rules evaluated at once")
@@ -65,7 +58,7 @@ class VmGroup(LabelledGroup):
     notifier_headers: tuple[Header, ...] | None = Field(None, description="Name: value")
     params: dict[str, tuple[str, ...]] | None = Field(None, description="arguments of the query's address")
     tenant: str | None = None
-    type: Literal["prometheus", "graphite", "vlogs"] | None = None
+    type: Literal["prometheus"] | None = None
 
     def data(self) -> dict[str, Any]:
         """What is set, and that VictoriaMetrics shall not answer of ``-search.latencyOffset`` ago.

@@ -37,7 +37,8 @@ def document(pack: Pack, bundle: Bundle, site: Site) -> str:
 
 _HOW = """\
 vmalert refuses a file that has a field it does not know. Versions such as Debian's 1.79 do not know `keep_firing_for`,
-so the hysteresis is left out until `targets: {vmalert: {keep_firing_for: true}}`; `vmrule` has it.
+so the hysteresis is left out until `targets: {vmalert: {keep_firing_for: true}}`; `vmrule` has it. Of the keys of a
+group, Debian's does not know `eval_alignment`, `eval_delay`, `eval_offset`, `headers`, `notifier_headers` and `tenant`.
 
 vmalert stores what it records after the evaluation. Recording rules and alerts are therefore in groups of their own,
 and rules that read one another lag one evaluation for each step. VictoriaMetrics answers questions about now of
