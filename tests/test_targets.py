@@ -355,7 +355,7 @@ def test_a_large_dashboard_is_compressed_for_the_grafana_operator() -> None:
 def test_a_site_names_labels_and_selects_its_objects() -> None:
     wanted = site(
         "defaults",
-        kubernetes={"namespace": "obs", "name_prefix": "gpu", "labels": {"a": "b"}},
+        kubernetes={"namespace": "obs", "name_prefix": "gpu", "labels": {"a": "b"}, "annotations": {"x.org/y": "z z"}},
         prometheusrule={"labels": {"release": "monitoring"}, "group": {"limit": 100}},
         grafana_operator={"instance_selector": {"grafana": "main"}, "resync_period": "1h"},
         configmap={"labels": {"dash": "yes"}, "folder_annotation": "k8s-sidecar-target-directory"},
@@ -367,7 +367,11 @@ def test_a_site_names_labels_and_selects_its_objects() -> None:
     assert all(group["limit"] == 100 for group in rule["spec"]["groups"])
     config_map = next(documents(render("configmap", wanted)))
     assert config_map["metadata"]["labels"] == {"a": "b", "dash": "yes"}
-    assert config_map["metadata"]["annotations"]["k8s-sidecar-target-directory"] == "NCCL"
+    assert config_map["metadata"]["annotations"] == {
+        "kustomize.toolkit.fluxcd.io/substitute": "disabled",
+        "x.org/y": "z z",
+        "k8s-sidecar-target-directory": "NCCL",
+    }
     board = next(documents(render("grafana-operator", wanted), "GrafanaDashboard"))
     assert board["spec"]["instanceSelector"] == {"matchLabels": {"grafana": "main"}}
     namespaces = [each["namespace"] for each in documents(render("mimir", wanted))]
@@ -382,6 +386,11 @@ def test_a_site_names_labels_and_selects_its_objects() -> None:
     [
         ({"prometheusrule": {"group": {"rules": []}}}, "targets.prometheusrule.group.rules"),
         ({"kubernetes": {"namespace": "Not_A_Name"}}, "targets.kubernetes.namespace"),
+        ({"kubernetes": {"labels": {"a/b/c": "c"}}}, "targets.kubernetes.labels.a/b/c: 'a/b/c' is no key that"),
+        ({"kubernetes": {"labels": {"app": "-x-"}}}, "targets.kubernetes.labels.app: '-x-' is no value of a label"),
+        ({"kubernetes": {"annotations": {"Big.org/a": "c"}}}, "targets.kubernetes.annotations.Big.org/a"),
+        ({"prometheusrule": {"labels": {"release": "x" * 64}}}, "targets.prometheusrule.labels.release"),
+        ({"configmap": {"folder_annotation": "a b"}}, "targets.configmap.folder_annotation"),
         ({"grafana_operator": {"instance_selector": {}}}, "targets.grafana_operator.instance_selector"),
         ({"grafana_alerting": {"datasource_uid": "${DS}"}}, "targets.grafana_alerting.datasource_uid"),
         ({"vmrules": {}}, "targets.vmrules: no such key"),

@@ -6,6 +6,8 @@ The sidecar writes the data of all ConfigMaps into one folder, so file names are
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from dashgen.config.sections import Section
@@ -19,8 +21,12 @@ from dashgen.targets.target import Target
 class ConfigMapKeys(Section):
     """Dashboards for the sidecar of Grafana's Helm chart and of kube-prometheus-stack."""
 
-    labels: dict[str, str] = Field(default={"grafana_dashboard": "1"}, description="what the sidecar selects by")
-    folder_annotation: str = Field("grafana_folder", description="the sidecar's folderAnnotation; empty for none")
+    labels: kubernetes.KubernetesLabels = Field(
+        default={"grafana_dashboard": "1"}, description="what the sidecar selects by"
+    )
+    folder_annotation: kubernetes.Key | Literal[""] = Field(
+        "grafana_folder", description="the sidecar's folderAnnotation; empty for none"
+    )
 
 
 def render(bundle: Bundle, site: Site) -> dict[str, str]:

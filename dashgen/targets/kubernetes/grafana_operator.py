@@ -32,7 +32,7 @@ _PLAIN_BYTES = kubernetes.CLIENT_SIDE_BYTES // 2
 class GrafanaOperatorKeys(Section):
     """Objects of the Grafana operator."""
 
-    instance_selector: dict[str, str] = Field(
+    instance_selector: kubernetes.KubernetesLabels = Field(
         default={"dashboards": "grafana"}, min_length=1, description="labels of the Grafana objects to write to"
     )
     resync_period: Annotated[str, Field(pattern=r"^([0-9]+(s|m|h))+$")] = "10m"

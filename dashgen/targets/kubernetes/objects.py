@@ -7,12 +7,13 @@ import re
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, field_validator
 
 from dashgen.config.sections import Section
 from dashgen.config.site import Site
 from dashgen.config.values import MOST_LABELS
 from dashgen.errors import UserError
+from dashgen.guard.text import quoted
 from dashgen.targets.packs import GENERATED
 from dashgen.targets.rulefile import commented, to_yaml
 
@@ -27,17 +28,48 @@ _SERVER_SIDE = "Too large for a client-side apply: use `kubectl apply --server-s
 KubernetesName = Annotated[str, Field(pattern=r"^([a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?)?$")]
 
 
+_NAME = r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)"
+_DOMAIN = r"(?=.{1,253}/)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"
+
+
+def _key(text: str) -> str:
+    if not re.fullmatch(rf"({_DOMAIN}/)?{_NAME}", text):
+        raise ValueError(f"{quoted(text)} is no key that Kubernetes takes; write for example team or example.com/team")
+    return text
+
+
+def _value(text: str) -> str:
+    if not re.fullmatch(f"{_NAME}?", text):
+        raise ValueError(
+            f"{quoted(text)} is no value of a label that Kubernetes takes; at most 63 letters, digits, dashes, "
+            "underscores and dots, with a letter or digit at both ends"
+        )
+    return text
+
+
+Key = Annotated[str, AfterValidator(_key)]
+"""Of a label or an annotation (kubernetes.io/docs/concepts/overview/working-with-objects/labels)."""
+KubernetesLabels = dict[Key, Annotated[str, AfterValidator(_value)]]
+
+_FLUX = {"kustomize.toolkit.fluxcd.io/substitute": "disabled"}
+
+
 class KubernetesKeys(Section):
     """What every Kubernetes object carries."""
 
     namespace: KubernetesName = Field("", description="empty leaves it to kubectl, kustomize or Helm")
     name_prefix: KubernetesName = Field("dashgen", description="names of objects begin with it")
-    labels: dict[str, str] = Field(default_factory=dict, max_length=MOST_LABELS)
-    annotations: dict[str, str] = Field(
-        default={"kustomize.toolkit.fluxcd.io/substitute": "disabled"},
-        description="the default keeps Flux from filling in ${datasource} itself",
+    labels: KubernetesLabels = Field(default_factory=dict, max_length=MOST_LABELS)
+    annotations: dict[Key, str] = Field(
+        default=_FLUX,
+        description="beside others too, the default keeps Flux from filling in ${datasource} itself",
     )
     helm: bool = Field(False, description="escape {{ for a place among a Helm chart's templates")
+
+    @field_validator("annotations")
+    @classmethod
+    def _beside_the_default(cls, given: dict[str, str]) -> dict[str, str]:
+        return {**_FLUX, **given}
 
 
 SECTION = {"kubernetes": KubernetesKeys}

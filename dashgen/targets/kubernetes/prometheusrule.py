@@ -23,7 +23,7 @@ class OperatorGroup(PrometheusGroup):
 class PrometheusRuleKeys(Section):
     """PrometheusRule objects of the Prometheus operator."""
 
-    labels: dict[str, str] = Field(
+    labels: kubernetes.KubernetesLabels = Field(
         default={"prometheus": "k8s", "role": "alert-rules"},
         description="what the Prometheus selects by; kube-prometheus-stack wants release: <its Helm release>",
     )

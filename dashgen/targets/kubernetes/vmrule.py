@@ -17,7 +17,7 @@ from dashgen.targets.target import Target, documents
 class VmRuleKeys(Section):
     """VMRule objects of the VictoriaMetrics operator."""
 
-    labels: dict[str, str] = Field(default_factory=dict, description="what the VMAlert selects by")
+    labels: kubernetes.KubernetesLabels = Field(default_factory=dict, description="what the VMAlert selects by")
     keep_firing_for: bool = Field(True, description="hysteresis; vmalert 1.79 and its like refuse the field")
     group: VmGroup = Field(VmGroup(), description="further keys of every rule group")
 
