@@ -262,9 +262,10 @@ def test_what_cannot_be_is_said_before_the_work(tmp_path: Path, asked: tuple[str
 
 
 def test_a_choice_of_the_data_source_takes_no_name_that_a_board_uses(tmp_path: Path) -> None:
-    (tmp_path / "dashgen.yaml").write_text("grafana: {datasource: {variable: job}}\n")
-    line = is_one_clear_line(dashgen("build", cwd=tmp_path))
-    assert line.startswith("dashgen.yaml: grafana.datasource.variable: boards have a variable job already; ")
+    (tmp_path / "site.yaml").write_text("grafana: {datasource: {variable: job}}\n")
+    (tmp_path / "here").mkdir()
+    line = is_one_clear_line(dashgen("build", "-c", "../site.yaml", cwd=tmp_path / "here"))
+    assert line.startswith("../site.yaml: grafana.datasource.variable: boards have a variable job already; ")
 
 
 # Building and checking.

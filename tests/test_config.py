@@ -73,6 +73,10 @@ BAD = [
     ("fabric: $job", "fabric", "pattern"),
     ("grafana: {uid_prefix: 'a b'}", "grafana.uid_prefix", "pattern"),
     ("grafana: {url: grafana.example.org}", "grafana.url", "https?"),
+    ("grafana: {url: 'https://g/?a=b#c'}", "grafana.url", "without what begins with ?"),
+    ("grafana: {url: 'https://g/#c'}", "grafana.url", "without what begins with #"),
+    ("grafana: {datasource: {variable: job}}", "grafana.datasource.variable", "boards have a variable job already"),
+    ("grafana: {datasource: {variable: cluster}}", "grafana.datasource.variable", "cluster"),
     ("grafana: {datasource: {regex: '('}}", "grafana.datasource.regex", "not a regular expression"),
     ("runbook_url: https://example.org/", "runbook_url", "alert"),
     # labels

@@ -32,7 +32,7 @@ def bundle(site: Site, sensitivities: Iterable[Sensitivity] = tuple(Sensitivity)
 
         made = overlay.apply(made, mixin.single(site, plain), site.overlays)
     for problem in accepted.problems(made):
-        raise UserError(f"{listed(Path(path).name for path in site.overlays) or 'dashgen.yaml'}: {problem}")
+        raise UserError(f"{listed(Path(path).name for path in site.overlays) or 'the configuration'}: {problem}")
     return made
 
 
@@ -43,16 +43,11 @@ def plain(
     from dashgen.grafana import dashboard as grafana
 
     views = dashboards(site)
-    picker = site.grafana.datasource.variable
-    if picker in {variable.name for view in views for variable in view.variables}:
-        raise UserError(
-            f"dashgen.yaml: grafana.datasource.variable: boards have a variable {picker} already; name it otherwise"
-        )
     style = grafana.Style(
         uid_prefix=site.grafana.uid_prefix,
         title_prefix=site.grafana.title_prefix,
         tags=site.grafana.tags,
-        datasource=picker,
+        datasource=site.grafana.datasource.variable,
         datasource_regex=site.grafana.datasource.regex,
         datasource_default=site.grafana.datasource.default,
         min_interval=durations.text(site.dump_interval),

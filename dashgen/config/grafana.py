@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
@@ -23,6 +24,12 @@ class Datasource(Section):
     default: str = Field("", description="name or uid of the data source chosen at first")
 
 
+def _address(text: str) -> str:
+    if found := re.search("[?#]", text):
+        raise ValueError(f"paths of boards are put behind it; give the address without what begins with {found[0]}")
+    return literal(text)
+
+
 class Grafana(Section):
     """How dashboards appear in Grafana."""
 
@@ -31,7 +38,7 @@ class Grafana(Section):
     title_prefix: str = "NCCL / "
     tags: tuple[str, ...] = Field(("nccl", "dashgen"), max_length=MOST_LABELS)
     datasource: Datasource = Datasource()
-    url: Annotated[str, AfterValidator(literal)] = Field(
+    url: Annotated[str, AfterValidator(_address)] = Field(
         "", pattern=r"^(https?://\S+)?$", description="Grafana's address; alerts then link to boards"
     )
     alertmanager: str = Field(

@@ -152,6 +152,18 @@ class Site(Section):
             yield f"alerts.{name}.labels", override.labels
 
     @model_validator(mode="after")
+    def _told_apart(self) -> Site:
+        picker = self.grafana.datasource.variable
+        if "variable" in self.grafana.datasource.model_fields_set:
+            from dashgen.catalogue import boards
+
+            chosen = [each for view in boards.templates(self.sensitivity) for each in view.variables]
+            if picker in {each.name for each in (*chosen, *boards.cluster_variable(""))}:
+                where = "grafana.datasource.variable"
+                raise ValueError(f"{where}: boards have a variable {picker} already; name it otherwise")
+        return self
+
+    @model_validator(mode="after")
     def _ordered(self) -> Site:
         if self.alerts:
             from dashgen.catalogue import ALERT_BY_NAME
