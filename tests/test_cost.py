@@ -59,6 +59,15 @@ def test_rare_dumps_cost_more_each_and_less_an_hour() -> None:
     assert hourly == sorted(hourly, reverse=True)
 
 
+@pytest.mark.parametrize("named", [{"source": "nccl-otlp"}, {"metrics": {"busbw": "my_bw", "exec": "my_exec"}}])
+def test_more_series_cost_as_much_under_any_name(named: dict[str, object]) -> None:
+    many = replace(usual(1024, 4), nccl=10 * measured().nccl)
+    # What the source lacks is lacking under the upstream names too.
+    here = site(named, "test")
+    usually = here.model_copy(update={"metrics": {}})
+    assert forecast(many, here).rule_seconds == pytest.approx(forecast(many, usually).rule_seconds)
+
+
 def test_a_source_that_is_switched_off_costs_nothing() -> None:
     less = site({"companions": {"infiniband": {"enabled": False}, "hw_counters": {"enabled": False}}}, "test")
     assert forecast(usual(512, 2), less).rule_seconds < forecast(usual(512, 2), Site()).rule_seconds  # type: ignore[operator]

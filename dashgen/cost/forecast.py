@@ -15,7 +15,6 @@ from dashgen.durations import seconds
 from dashgen.model import RecordingRule, RuleGroup
 
 DAY = 86_400.0
-_NCCL = frozenset(metric.name for metric in METRICS if metric.name.startswith("nccl_"))
 
 
 @dataclass(frozen=True)
@@ -92,12 +91,13 @@ def _seconds(groups: Iterable[RuleGroup], site: Site, fleet: Fleet, known: Measu
     """Seconds a dump; a rule that reads raw series of Inspector takes as long as there are many."""
     as_measured = site.model_copy(update={"dump_interval": Site().dump_interval})
     measured_groups = (*build.recording(as_measured), *build.alerts(as_measured, site.sensitivity))
+    inspector = {site.metric(metric.key) for metric in METRICS if metric.name.startswith("nccl_")}
     often = {group.name: _evaluations(group, as_measured) for group in measured_groups}
     total = 0.0
     for group in groups:
         more = _evaluations(group, site) / often[group.name]
         for rule in group.rules:
-            raw = fleet.nccl / known.nccl if promql.names(rule.expr) & _NCCL else 1.0
+            raw = fleet.nccl / known.nccl if promql.names(rule.expr) & inspector else 1.0
             share = known.shares.get(rule.record if isinstance(rule, RecordingRule) else rule.alert, 0.0)
             total += more * raw * share
     return total * _grown(known.rules, fleet.gpus)
