@@ -42,7 +42,7 @@ SITES: dict[str, dict[str, Any]] = {
         "grafana": {"url": "https://grafana.example/"},
     },
     "clusters": {
-        "labels": {"job": "job_name", "node": "kubernetes_node", "gpu": "device", "cluster": "site"},
+        "labels": {"job": "job_name", "node": "kubernetes_node", "gpu": "accelerator", "cluster": "site"},
         "selector": 'namespace="training"',
         "fabric": "xGMI",
         "grafana": {"uid_prefix": "x-", "url": "https://grafana.example", "alertmanager": "Main & spare"},
@@ -143,6 +143,16 @@ def names_of(board: Json) -> list[str]:
 @on_every_board
 def test_no_rule_of_the_lint_finds_anything(site: str, slug: str) -> None:
     assert lint(made(site)[slug], series(site)) == []
+
+
+@pytest.mark.parametrize("dump", [30, 75, 120, 300, 600])
+def test_boards_of_rare_dumps_are_without_fault_and_look_at_an_exporter_as_often(dump: int) -> None:
+    built = build.bundle(config.site({**SITES["everything"], "dump_interval": dump}, "test"), ()).dashboards
+    boards: dict[str, Json] = json.loads(json.dumps(dict(built)))
+    assert {slug: found for slug, board in boards.items() if (found := lint(board))} == {}
+    asked = [target for panel in drawn(boards["fabric"]) for target in panel["targets"]]
+    rates = [target["interval"] for target in asked if "$__rate_interval" in target["expr"]]
+    assert len(rates) > 10 and {*rates} == {"30s"}
 
 
 @on_every_board

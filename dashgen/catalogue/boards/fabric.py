@@ -8,7 +8,7 @@ variable, so that a fleet of thousands of ports costs no more than the ports of 
 from __future__ import annotations
 
 from dashgen.catalogue.boards.gpus import GPUS
-from dashgen.catalogue.boards.parts import FEW, JOB, JOBS, answers, threshold
+from dashgen.catalogue.boards.parts import FEW, JOB, JOBS, SCRAPED, answers, threshold
 from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit, Variable
 
 NODE = Variable(name="node", label="<node_label>", series=f"{JOBS}{{<of_job>}}", title="Node", narrows=True)
@@ -55,7 +55,7 @@ def _exporter(
             *also,
         ),
         companion=companion,
-        **{"width": 8, "height": 7, "points": FEW, **more},  # type: ignore[arg-type]
+        **{"width": 8, "height": 7, "points": FEW, "interval": SCRAPED, **more},  # type: ignore[arg-type]
     )
 
 

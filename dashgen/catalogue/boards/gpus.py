@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dashgen.catalogue.boards.parts import FEW, described, link
+from dashgen.catalogue.boards.parts import FEW, SCRAPED, described, link
 from dashgen.model import Panel, Query, Row, Unit
 
 
@@ -26,6 +26,7 @@ def _gpu(title: str, description: str, key: str, unit: Unit, *, relative: bool =
         ),
         companion="clock_events" if key == "clock_events" else "dcgm",
         points=FEW,
+        interval=SCRAPED,
         width=8,
         height=7,
         # A percent of the clock is a ripple on an axis that begins at zero.

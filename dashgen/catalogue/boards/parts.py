@@ -45,6 +45,9 @@ OF_JOB_ID = '<job_label>="$jobid", <in_cluster>'
 FEW = 120
 FEWEST = 60
 
+# The least distance of points where an exporter is read: its counters follow the scrapes, however rare dumps are.
+SCRAPED = "30s"
+
 
 def cluster_variable(label: str) -> tuple[Variable, ...]:
     """The variable of a site that keeps several clusters in one Prometheus."""
