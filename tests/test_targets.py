@@ -19,7 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from targets import boards, documents, expected_rules, managed_groups, prometheus_groups, render
 
 import dashgen
-from dashgen import build, durations
+from dashgen import build, catalogue, durations
+from dashgen.build.placeholders import evaluated_every, fill
 from dashgen.config import site as config
 from dashgen.errors import UserError
 from dashgen.model import AlertRule, Bundle, RuleGroup, Sensitivity
@@ -509,6 +510,31 @@ def test_grafana_is_not_asked_more_often_than_it_can() -> None:
     fast = RuleGroup(name="x", interval="1s", rules=())
     assert grafana_rules.interval(fast) == 10
     assert grafana_rules.interval(replace(fast, interval="45s")) == 50
+
+
+def test_grafana_finds_as_many_results_in_a_window_as_a_rule_asks_for_at_every_dump_interval() -> None:
+    rules = "".join(signal.expr for signal in catalogue.SIGNALS) + "".join(alert.expr for alert in catalogue.ALERTS)
+    asked = sorted({int(dumps) for dumps in re.findall(r"<(\d+) dumps in a row>", rules)})
+    assert {2, 3, 10} <= {*asked}
+    for dump in range(10, 601):
+        late = config.Site(dump_interval=dump, late_results=True)
+        group = RuleGroup(name="x", interval=durations.text(evaluated_every(late)), rules=())
+        every = grafana_rules.interval(group)
+        for dumps in asked:
+            window = durations.seconds(fill(f"<{dumps} dumps in a row>", late))
+            # The newest result is stored after the evaluation that reads.
+            found = sum(age <= window for age in range(every, 12 * dump, every))
+            assert found == int(fill(f"<{dumps} results>", late)), f"{dumps} dumps of {dump} s"
+            assert (dumps - 1) * dump <= (found - 1) * every
+        assert every <= 60 and durations.seconds(fill("<this_and_last>", late)) // every == 3 - 1
+
+
+def test_dumps_that_come_more_often_than_grafana_evaluates_are_refused() -> None:
+    found = config.Site(dump_interval=9)
+    for target in MANAGED:
+        own = TARGETS[target].site(found)
+        with pytest.raises(UserError, match=r"Grafana evaluates rules every 10 seconds .*; set dump_interval to 10s"):
+            TARGETS[target].render(build.bundle(own, [Sensitivity.LOW]), own)
 
 
 def test_a_rule_that_grafana_cannot_express_is_an_error_and_not_a_file() -> None:

@@ -43,19 +43,23 @@ PAUSE = 300.0
 """Seconds that other pauses take, such as an evaluation: where no kernel spins, they and a hang look alike."""
 
 
+STEP = 10
+"""Seconds. Grafana schedules in such steps and refuses groups that do not fit ([unified_alerting] min_interval)."""
+
+
 def number(value: float) -> str:
     """A threshold as PromQL writes it, without a needless fraction."""
     return str(int(value)) if value == int(value) else repr(value)
 
 
-def results_a_dump(site: Site) -> int:
-    """How often a dump is evaluated: once a minute at least, for the watchdog of a hung job ends it after ten."""
-    return math.ceil(site.dump_interval / 60)
-
-
 def evaluated_every(site: Site) -> float:
-    """Seconds between two evaluations."""
-    return site.dump_interval / results_a_dump(site)
+    """Seconds between two evaluations: a minute at most, for the watchdog of a hung job ends it after ten.
+
+    A part of a dump; whole steps of Grafana, which is one of the engines that show results later, where that is so: an
+    engine that evaluates more seldom than windows are made for finds fewer results there than rules ask for.
+    """
+    part = site.dump_interval / math.ceil(site.dump_interval / 60)
+    return part // STEP * STEP if site.late_results and part >= STEP else part
 
 
 def lag(site: Site) -> float:
@@ -190,7 +194,8 @@ def throughput(site: Site) -> str:
 
 def _results(dumps: int, site: Site) -> int:
     """How many results dumps in a row give, from the first one of the first dump to the first one of the last."""
-    return (dumps - 1) * results_a_dump(site) + 1
+    # A dump need not be a whole number of evaluations, and a third of one is no binary number.
+    return math.ceil(round((dumps - 1) * site.dump_interval / evaluated_every(site), 6)) + 1
 
 
 def _holding(results: int, site: Site) -> float:

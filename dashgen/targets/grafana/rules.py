@@ -20,6 +20,7 @@ from typing import Any
 from pydantic import Field
 
 from dashgen import catalogue, durations
+from dashgen.build.placeholders import STEP
 from dashgen.config.sections import Section
 from dashgen.config.site import Site
 from dashgen.config.values import Whole
@@ -30,8 +31,6 @@ from dashgen.model import AlertRule, Bundle, RecordingRule, RuleGroup
 Json = dict[str, Any]
 
 MAX_TITLE = 190
-# Grafana schedules in steps of ten seconds and refuses groups that do not fit ([unified_alerting] min_interval).
-STEP_SECONDS = 10
 _NO_DATA = ("OK", "NoData", "Alerting", "KeepLast")
 _ERROR = ("Error", "OK", "Alerting", "KeepLast")
 # How far back an instant query may look, as in Grafana's converter.
@@ -53,7 +52,7 @@ class GrafanaAlertingKeys(Section):
 
 def interval(group: RuleGroup) -> int:
     """How often Grafana evaluates the group, in seconds."""
-    return max(STEP_SECONDS, math.ceil(durations.seconds(group.interval) / STEP_SECONDS) * STEP_SECONDS)
+    return max(STEP, math.ceil(durations.seconds(group.interval) / STEP) * STEP)
 
 
 def rule_uid(site: Site, name: str) -> str:
@@ -64,6 +63,9 @@ def rule_uid(site: Site, name: str) -> str:
 
 def rules(group: RuleGroup, bundle: Bundle, site: Site) -> list[Json]:
     """The rules of a group, as provisioning files write them. Raises UserError for what Grafana cannot express."""
+    if any(group.recorded) and durations.seconds(group.interval) < STEP:
+        remedy = f"set dump_interval to {STEP}s or more, or take the target of a ruler"
+        raise UserError(f"{group.name}: Grafana evaluates rules every {STEP} seconds at the most often; {remedy}")
     made = [_alert(rule, bundle, site) if isinstance(rule, AlertRule) else _record(rule, site) for rule in group.rules]
     for rule in made:
         for problem in problems(rule):
