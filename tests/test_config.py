@@ -85,6 +85,7 @@ BAD = [
     ("labels: {node: comm_name}", "labels.node", "used by the rules themselves"),
     ("labels: {cluster: transport}", "labels.cluster", "used by the rules themselves"),
     ("labels: {job: node}", "labels", "the same label"),
+    ("labels: {node: device}", "labels.node", "used by the rules themselves"),
     ("alert_labels: {severity: page}", "alert_labels.severity", "used by the rules themselves"),
     ("alert_labels: {node: a}", "alert_labels.node", "take this label from their series"),
     ("alerts: {NcclGpuLate: {labels: {gpu: a}}}", "alerts.NcclGpuLate.labels.gpu", "take this label from their series"),

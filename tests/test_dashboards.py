@@ -42,7 +42,7 @@ SITES: dict[str, dict[str, Any]] = {
         "grafana": {"url": "https://grafana.example/"},
     },
     "clusters": {
-        "labels": {"job": "job_name", "node": "kubernetes_node", "gpu": "accelerator", "cluster": "site"},
+        "labels": {"job": "job_name", "node": "kubernetes_node", "gpu": "device", "cluster": "site"},
         "selector": 'namespace="training"',
         "fabric": "xGMI",
         "grafana": {"uid_prefix": "x-", "url": "https://grafana.example", "alertmanager": "Main & spare"},

@@ -20,6 +20,7 @@ from dashgen.config.sources import Source, completed
 from dashgen.config.targets import Targets
 from dashgen.config.values import (
     MOST_LABELS,
+    GpuLabel,
     Label,
     LabelValue,
     Matchers,
@@ -50,7 +51,7 @@ class Labels(Section):
 
     job: Label = Field("slurm_job_id", description="names the job; any scheduler's label, on Kubernetes e.g. job_name")
     node: Label = Field("node", description="the host as Inspector writes it")
-    gpu: Label = Field("gpu", description="the GPU within the node")
+    gpu: GpuLabel = Field("gpu", description="the GPU within the node")
     instance: Label = Field("instance", description="the scrape target, shared with node_exporter's own series")
     cluster: Label | None = Field(None, description="set it where one Prometheus holds several clusters")
 

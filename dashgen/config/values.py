@@ -26,16 +26,22 @@ _RESERVED = frozenset(
         *("alertname", "alertstate", "severity", "sensitivity", "signal"),
         *("transport", "size_class", "state", "suspect", "evidence", "le", "are", "fault", "kinds", "of"),
         *("version", "comm_name", "n_nodes", "nranks", "collective", "p2p_operation", "message_size", "algo_proto"),
-        *("device", "port", "guid", "counter", "switch", "uplink"),
     }
 )
+_OF_PORTS = frozenset({"device", "port", "guid", "counter", "switch", "uplink"})
 
 
-def _label(name: str) -> str:
+def _gpu_label(name: str) -> str:
     grammar.check_label(name)
     if name in _RESERVED or name.startswith("__"):
         raise ValueError(f"{quoted(name)} is used by the rules themselves; choose the site's own label")
     return name
+
+
+def _label(name: str) -> str:
+    if name in _OF_PORTS:
+        raise ValueError(f"{quoted(name)} is used by the rules themselves; choose the site's own label")
+    return _gpu_label(name)
 
 
 def _metric(name: str) -> str:
@@ -109,6 +115,8 @@ def _parse(expr: str, what: str) -> None:
 
 
 Label = Annotated[str, AfterValidator(_label)]
+GpuLabel = Annotated[str, AfterValidator(_gpu_label)]
+"""Any label that ports have may name a GPU: no rule about ports names one, and some exporters write ``device``."""
 MetricName = Annotated[str, AfterValidator(_metric)]
 LabelValue = Annotated[str, AfterValidator(literal)]
 # Strict, because yes and true are no numbers.
