@@ -16,9 +16,6 @@ SPREAD: Final = "peer:nccl_evidence:spread"
 MEMORY = "12h"
 """How long what was learned is remembered without a healthy sample."""
 
-UNFAMILIAR = "<= 0.75"
-"""A part of its usual communication that says that a job does something else, as in an evaluation."""
-
 LEAST = 0.1
 """The least effect that convinces, however steady the evidence is: Greyhound (ATC'25) keeps changes of 10 %."""
 
@@ -58,6 +55,14 @@ def last(series: str, when: str = "") -> str:
 def only(series: str, of: Evidence, chosen: str = "") -> str:
     """What a series says of one kind of evidence."""
     return f'{series}{{of="{of}"{chosen and f", {chosen}"}}}'
+
+
+def unfamiliar(within: str = "<3 dumps in a row>") -> str:
+    """Jobs that did something else, as in an evaluation: three quarters of their usual communication or less.
+
+    What they are used to says nothing of that, nor for as long afterwards as evidence looks back.
+    """
+    return f"min_over_time(job:nccl_familiar:ratio[{within}]) <= 0.75"
 
 
 def without_past(series: str) -> str:

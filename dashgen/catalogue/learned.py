@@ -9,7 +9,7 @@ was learned last is remembered for half a day. All evidence learns in the same w
 from __future__ import annotations
 
 from dashgen.catalogue import groups
-from dashgen.catalogue.baselines import HEALTHY, REMEMBERED, SPREAD, UNFAMILIAR, USUAL, Evidence, last, only
+from dashgen.catalogue.baselines import HEALTHY, REMEMBERED, SPREAD, USUAL, Evidence, last, only, unfamiliar
 from dashgen.catalogue.signals import lateness, throughput, transport
 from dashgen.catalogue.signals.freshness import SEEN, SEEN_SOURCES
 from dashgen.model import Signal, Unit, indented, labelled
@@ -49,7 +49,7 @@ SIGNALS = (
 )
 unless on (<job>) last_over_time(job:nccl_verdict:depth{{state!~"healthy|unknown"}}[<objected_within>])
 unless on (<job>) max_over_time(job:nccl_dump_age:seconds[<objected_within>]) > 4 * <dump>
-unless on (<job>) min_over_time(job:nccl_familiar:ratio[<objected_within>]) {UNFAMILIAR}""",
+unless on (<job>) {unfamiliar("<objected_within>")}""",
         unit=Unit.COUNT,
         labels=(*_LABELS, "evidence"),
         sources="Two dumps, a minute: most verdicts take no longer, and two more around it; four dumps of age "

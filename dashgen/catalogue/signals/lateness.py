@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dashgen.catalogue import baselines, groups
-from dashgen.catalogue.baselines import LEAST, Evidence, need, usual, without_past
+from dashgen.catalogue.baselines import LEAST, Evidence, need, unfamiliar, usual, without_past
 from dashgen.catalogue.signals.freshness import NEW, SEEN, SEEN_SOURCES, STAYED
 from dashgen.catalogue.signals.transport import LIKE, beyond
 from dashgen.model import Signal, Unit, indented
@@ -72,7 +72,7 @@ avg by (<job>, <node>, <gpu>) (
         * on ({LIKE}) group_left ()
         (
           quantile by ({LIKE}) (0.5, gpu:nccl_exec:sum{{n_nodes="1"}})
-          unless on (<job>) job:nccl_transport:info{{transport!="nvlink"}}
+          unless on (<job>) last_over_time(job:nccl_transport:info{{transport!="nvlink"}}[2h])
         )
         > {_OF_NODE}
         or
@@ -195,6 +195,7 @@ SIGNALS = (
   (
     {indented(_lasting(), 4)}
     - ignoring (of) clamp_min({usual("lateness")}, 0)
+    unless on (<job>) {unfamiliar()}
     or
     {without_past("gpu:nccl_lateness:ratio")}
   )

@@ -112,12 +112,12 @@ FAMILIAR = Signal(
     question="How much of its usual communication does the job do now?",
     healthy="near 1; an evaluation or another phase does less, and is not compared with the past",
     expr=f"""
-count by (<job>) (max_over_time(peer:nccl_busbw:best[<3 dumps in a row>]) and ignoring (of) {usual("bandwidth")})
+count by (<job>) (max_over_time(peer:nccl_busbw:best[<2 dumps in a row>]) and ignoring (of) {usual("bandwidth")})
 /
 count by (<job>) (max_over_time(peer:nccl_busbw:best[<20 dumps>]) and ignoring (of) {usual("bandwidth")})""",
     unit=Unit.RATIO,
     labels=("<job>",),
-    sources="Three dumps: a step may be longer than a dump; twenty: a job that does something else for ten minutes has changed for good.",
+    sources="Two dumps, as paths are judged: a step may be longer than a dump; twenty: a job that does something else for ten minutes has changed for good.",
     group=groups.VERDICT,
 )
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dashgen.catalogue import groups
-from dashgen.catalogue.baselines import LEAST_OF_MANY, UNFAMILIAR, need, spread, without_past
+from dashgen.catalogue.baselines import LEAST_OF_MANY, need, spread, unfamiliar, without_past
 from dashgen.catalogue.names import SINCE, VERDICT
 from dashgen.catalogue.signals.freshness import IN_THIS_DUMP, NEW
 from dashgen.catalogue.signals.lateness import LATEST_ALONE, SLOW_COMMUNICATOR, SOME, SPREAD, WHOLE_NODE, late_from
@@ -226,7 +226,7 @@ unless (
   job:nccl_suspect:depth{{suspect!="straggler"}}
   unless on (<job>, suspect, transport, <node>)
   count_over_time(job:nccl_verdict:depth{{state="degraded"}}[<10 dumps in a row>]) >= <6 results>
-  and on (<job>) job:nccl_familiar:ratio {UNFAMILIAR}
+  and on (<job>) {unfamiliar()}
 )
 and on (<job>) {IN_THIS_DUMP}
 > 0.5 * max_over_time(job:nccl_gpus:count[<3 dumps in a row>])""",
@@ -249,8 +249,8 @@ last_over_time(job:nccl_suspect:since[<3 dumps>]) and job:nccl_suspect:score > 0
 or
 last_over_time(job:nccl_suspect:since[<3 dumps>]) and on (<job>) job:nccl_dump_age:seconds > 2.5 * <dump>
 or
-last_over_time(job:nccl_suspect:since{{suspect!="straggler"}}[<3 dumps>]) unless job:nccl_suspect:score
-and on (<job>) job:nccl_familiar:ratio {UNFAMILIAR}
+last_over_time(job:nccl_suspect:since[<3 dumps>]) unless job:nccl_suspect:score
+and on (<job>) {unfamiliar()}
 or
 time()
 - clamp_max(
