@@ -471,6 +471,28 @@ def test_a_page_names_the_slow_node_of_a_domain_and_not_the_one_that_waits_for_i
 
 
 @pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(1595, id="nodes that talk inside themselves alone meanwhile"),
+        pytest.param(1455, id="GPUs whose place in the ring counts for more meanwhile"),
+        pytest.param(1285, id="rails whose last dumps are of the evaluation"),
+    ],
+)
+def test_around_an_evaluation_nobody_is_told_by_what_the_job_is_used_to(seed: int) -> None:
+    one = world_trial("wide", seed)
+    begin = one.recording.start.timestamp()
+    spans = [each for each in one.scenario.events if each.kind == "evaluation"]
+    told = [
+        dict(each.labels)
+        for each in execute(one, rule_files(config.site(one.scenario.site, f"wide-{seed}")))
+        for start, _ in each.firing
+        for span in spans
+        if "suspect" in dict(each.labels) and span.start <= start - begin <= (span.end or span.start) + 150
+    ]
+    assert spans and not told
+
+
+@pytest.mark.parametrize(
     ("world", "seed", "kind", "suspect", "within"),
     [
         pytest.param("wide", 263, "nic", "network", 180, id="adapter of one pipeline stage"),
