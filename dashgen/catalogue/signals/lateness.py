@@ -112,6 +112,11 @@ def late_from(spread: str, least: float = LEAST) -> str:
     return need(4, spread, least)
 
 
+def named_for_long(suspect: str = "") -> str:
+    """Whom the verdict has named in six of ten dumps, of those suspects: they stay, whatever else their job does."""
+    return f'count_over_time(job:nccl_verdict:depth{{state="degraded"{suspect}}}[<10 dumps in a row>]) >= <6 results>'
+
+
 def slower(chosen: str = "", over: str = "<3 dumps in a row>", known: Callable[[Evidence, str], str] = usual) -> str:
     """How much slower than it is used to is each of the chosen GPUs among its peers, in three dumps in a row.
 
@@ -195,7 +200,11 @@ SIGNALS = (
   (
     {indented(_lasting(), 4)}
     - ignoring (of) clamp_min({usual("lateness")}, 0)
-    unless on (<job>) {unfamiliar()}
+    unless on (<job>) (
+      {unfamiliar()}
+      unless on (<job>)
+      {named_for_long(', suspect="straggler"')}
+    )
     or
     {without_past("gpu:nccl_lateness:ratio")}
   )

@@ -16,7 +16,15 @@ from dashgen.catalogue import groups
 from dashgen.catalogue.baselines import LEAST_OF_MANY, need, spread, unfamiliar, without_past
 from dashgen.catalogue.names import SINCE, VERDICT
 from dashgen.catalogue.signals.freshness import IN_THIS_DUMP, NEW
-from dashgen.catalogue.signals.lateness import LATEST_ALONE, SLOW_COMMUNICATOR, SOME, SPREAD, WHOLE_NODE, late_from
+from dashgen.catalogue.signals.lateness import (
+    LATEST_ALONE,
+    SLOW_COMMUNICATOR,
+    SOME,
+    SPREAD,
+    WHOLE_NODE,
+    late_from,
+    named_for_long,
+)
 from dashgen.catalogue.signals.stalls import HABIT, WATCHED
 from dashgen.catalogue.signals.transport import ALL, LOST, LOST_SOURCES, NOISE, beyond
 from dashgen.model import Signal, Unit, indented, labelled
@@ -225,7 +233,7 @@ SIGNALS = (
 unless (
   job:nccl_suspect:depth{{suspect!="straggler"}}
   unless on (<job>, suspect, transport, <node>)
-  count_over_time(job:nccl_verdict:depth{{state="degraded"}}[<10 dumps in a row>]) >= <6 results>
+  {named_for_long()}
   and on (<job>) {unfamiliar()}
 )
 and on (<job>) {IN_THIS_DUMP}
@@ -249,7 +257,7 @@ last_over_time(job:nccl_suspect:since[<3 dumps>]) and job:nccl_suspect:score > 0
 or
 last_over_time(job:nccl_suspect:since[<3 dumps>]) and on (<job>) job:nccl_dump_age:seconds > 2.5 * <dump>
 or
-last_over_time(job:nccl_suspect:since[<3 dumps>]) unless job:nccl_suspect:score
+last_over_time(job:nccl_suspect:since{{suspect!="straggler"}}[<3 dumps>]) unless job:nccl_suspect:score
 and on (<job>) {unfamiliar()}
 or
 time()
