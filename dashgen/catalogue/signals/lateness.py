@@ -56,7 +56,7 @@ LATENESS = Signal(
     healthy="near its own usual value, which a fixed position in the ring may put 20 % off 0",
     # Its own time against that of its peers: within a domain the mean of its node, across domains the median of its
     # communicator's shape. Where one domain holds the whole job, as a rack of NVL72 may, a late node is seen there alone:
-    # its peers are those of its node, or all, whoever waits longer. Time decides, so the first synchronisation point, which
+    # its peers are those of its node, or all, whoever waits longer. A job that talks within its nodes alone for an evaluation is none. Time decides, so the first synchronisation point, which
     # absorbs the wait, decides. Communicator shapes count alike: inside its node a late GPU is alone, while across nodes its
     # mates, who waited for it, are late with it. Beyond four times as fast everybody is equally late: in a pipeline the
     # innocent look even more extreme.
@@ -193,8 +193,8 @@ SIGNALS = (
         name="gpu:nccl_lateness_excess:ratio",
         question="How much later than it is used to is each GPU, in two and in three dumps in a row?",
         healthy="absent, or a few percent now and then; what is within a twentieth is left out",
-        # Who was early and comes in time is not late. Without a past, a fixed position may explain a fifth, and six dumps are
-        # asked for. A scrape that failed takes one of the three dumps, and not what the others say.
+        # Who was early and comes in time is not late. Without a past a fixed position may explain a fifth, and six dumps are
+        # asked for; so it is while the job does something else, where a position may count for more of the time. A scrape that failed takes one of the three dumps, and not what the others say.
         expr=f"""
 (
   (
