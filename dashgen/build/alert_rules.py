@@ -39,12 +39,11 @@ def alert_links(site: Site) -> dict[str, dict[str, str]]:
     found = {}
     for alert in (alert for alert in catalogue.ALERTS if alert.dashboard in views):
         view = views[alert.dashboard]
-        of_job = catalogue.SIGNAL_BY_NAME[alert.signal].of_a_job
         url = f"{site.grafana.url.rstrip('/')}/d/{site.grafana.uid_prefix}{view.slug}"
-        url += f"?{chosen}" if of_job else ""
-        found[alert.name] = {"dashboard_url": url}
+        asked = [chosen] if catalogue.SIGNAL_BY_NAME[alert.signal].of_a_job else []
+        found[alert.name] = {"dashboard_url": "?".join((url, *asked))}
         if title := _drawn(alert.signal, view, site):
-            found[alert.name]["panel_url"] = f"{url}{'&' if of_job else '?'}viewPanel={panel_ids(view)[title]}"
+            found[alert.name]["panel_url"] = f"{url}?{'&'.join((*asked, f'viewPanel={panel_ids(view)[title]}'))}"
     return found
 
 

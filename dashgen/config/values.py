@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Callable
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
@@ -31,17 +32,16 @@ _RESERVED = frozenset(
 _OF_PORTS = frozenset({"device", "port", "guid", "counter", "switch", "uplink"})
 
 
-def _gpu_label(name: str) -> str:
-    grammar.check_label(name)
-    if name in _RESERVED or name.startswith("__"):
-        raise ValueError(f"{quoted(name)} is used by the rules themselves; choose the site's own label")
-    return name
+def _label_beside(reserved: frozenset[str]) -> Callable[[str], str]:
+    """The check of a site's own label."""
 
+    def checked(name: str) -> str:
+        grammar.check_label(name)
+        if name in reserved or name.startswith("__"):
+            raise ValueError(f"{quoted(name)} is used by the rules themselves; choose the site's own label")
+        return name
 
-def _label(name: str) -> str:
-    if name in _OF_PORTS:
-        raise ValueError(f"{quoted(name)} is used by the rules themselves; choose the site's own label")
-    return _gpu_label(name)
+    return checked
 
 
 def _metric(name: str) -> str:
@@ -114,8 +114,8 @@ def _parse(expr: str, what: str) -> None:
         raise ValueError(f"not {what}: {line(one_line(error), 160)}") from error
 
 
-Label = Annotated[str, AfterValidator(_label)]
-GpuLabel = Annotated[str, AfterValidator(_gpu_label)]
+Label = Annotated[str, AfterValidator(_label_beside(_RESERVED | _OF_PORTS))]
+GpuLabel = Annotated[str, AfterValidator(_label_beside(_RESERVED))]
 """Any label that ports have may name a GPU: no rule about ports names one, and some exporters write ``device``."""
 MetricName = Annotated[str, AfterValidator(_metric)]
 LabelValue = Annotated[str, AfterValidator(literal)]

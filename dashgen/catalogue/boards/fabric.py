@@ -8,7 +8,7 @@ variable, so that a fleet of thousands of ports costs no more than the ports of 
 from __future__ import annotations
 
 from dashgen.catalogue.boards.gpus import GPUS
-from dashgen.catalogue.boards.parts import FEW, JOB, JOBS, SCRAPED, answers, threshold
+from dashgen.catalogue.boards.parts import FEW, JOB, JOBS, SCRAPED, answers, of_nodes, threshold
 from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit, Variable
 
 NODE = Variable(name="node", label="<node_label>", series=f"{JOBS}{{<of_job>}}", title="Node", narrows=True)
@@ -23,8 +23,7 @@ TARGET = Variable(
 
 _HERE = '<instance_label>=~"$target", <in_cluster>'
 _PORT = "{{<node_label>}} {{device}} {{port}}"
-# Gives series of node_exporter the node's name, and keeps those of the job.
-_NAMED = f"* on (<target>) group_left (<node>) (topk by (<target>) (1, {JOBS}{{<of_job>}}) ^ 0)"
+_NAMED = of_nodes("<of_job>")
 _LINK_STATES = {
     0: ("no data", "neutral"),
     1: ("down", "bad"),

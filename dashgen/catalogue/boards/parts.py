@@ -49,6 +49,14 @@ FEWEST = 60
 SCRAPED = "30s"
 
 
+def of_nodes(chosen: str) -> str:
+    """To multiply series of node_exporter with: gives them the node's name, and keeps those of the chosen jobs.
+
+    Two pods of a job may share a machine, whose series then have the name of one of them.
+    """
+    return f"* on (<target>) group_left (<node>) (topk by (<target>) (1, {JOBS}{{{chosen}}}) ^ 0)"
+
+
 def cluster_variable(label: str) -> tuple[Variable, ...]:
     """The variable of a site that keeps several clusters in one Prometheus."""
     return (Variable(name="cluster", label=label, series=FLEET, title="Cluster"),)

@@ -13,6 +13,7 @@ from dashgen.catalogue.boards.parts import (
     count,
     described,
     number,
+    of_nodes,
     steps,
 )
 from dashgen.catalogue.names import VERDICT
@@ -21,8 +22,7 @@ from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit
 
 _JOBS = f"{{{OF_JOBS}}}"
 _LOST = "node:nccl_telemetry_lost:ratio"
-# Series of node_exporter itself, confined to the targets of the chosen jobs.
-_HERE = f"* on (<target>) group_left (<node>) (topk by (<target>) (1, node:nccl_gpus:count{_JOBS}) ^ 0)"
+_HERE = of_nodes(OF_JOBS)
 
 
 _BY_NODE = answers(

@@ -129,8 +129,10 @@ Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
         summary="Job <this_job>: bandwidth across the network is degraded; suspect: {{ $labels.suspect }}.",
         description="The {{ with $labels.transport }}best bus bandwidth over {{ . }} communicators{{ else }}bus bandwidth of some "
         "communicators{{ end }} of job <this_job> is "
-        "{{ $value | humanizePercentage }} lower " + _BEYOND + ""
-        "{{ with $labels.<gpu_label> }}, on the rail of {{ . }} alone{{ end }}" + f"{SINCE}. "
+        "{{ $value | humanizePercentage }} lower "
+        + _BEYOND
+        + "{{ with $labels.<gpu_label> }}, on the rail of {{ . }} alone{{ end }}"
+        + f"{SINCE}. "
         "Look first at the job board: which collectives fall, and does the other transport hold?",
         beside=SLOW_LINKS | RISING,
         tiers=_tickets(sure=True),

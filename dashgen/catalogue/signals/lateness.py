@@ -56,10 +56,10 @@ LATENESS = Signal(
     healthy="near its own usual value, which a fixed position in the ring may put 20 % off 0",
     # Its own time against that of its peers: within a domain the mean of its node, across domains the median of its
     # communicator's shape. Where one domain holds the whole job, as a rack of NVL72 may, a late node is seen there alone:
-    # its peers are those of its node, or all, whoever waits longer. A job that talks within its nodes alone for an evaluation is none. Time decides, so the first synchronisation point, which
-    # absorbs the wait, decides. Communicator shapes count alike: inside its node a late GPU is alone, while across nodes its
-    # mates, who waited for it, are late with it. Beyond four times as fast everybody is equally late: in a pipeline the
-    # innocent look even more extreme.
+    # its peers are those of its node, or all, whoever waits longer. A job that talks within its nodes alone for an evaluation
+    # is none. Time decides, so the first synchronisation point, which absorbs the wait, decides. Communicator shapes count
+    # alike: inside its node a late GPU is alone, while across nodes its mates, who waited for it, are late with it. Beyond
+    # four times as fast everybody is equally late: in a pipeline the innocent look even more extreme.
     expr=f"""
 avg by (<job>, <node>, <gpu>) (
   clamp(
@@ -112,9 +112,10 @@ def late_from(spread: str, least: float = LEAST) -> str:
     return need(4, spread, least)
 
 
-def named_for_long(suspect: str = "") -> str:
-    """Whom the verdict has named in six of ten dumps, of those suspects: they stay, whatever else their job does."""
-    return f'count_over_time(job:nccl_verdict:depth{{state="degraded"{suspect}}}[<10 dumps in a row>]) >= <6 results>'
+def named_for_long(chosen: str = "") -> str:
+    """Whom of the ``chosen`` suspects the verdict has named in six of ten dumps: they stay, whatever else their job does."""
+    named = f'job:nccl_verdict:depth{{state="degraded"{chosen and f", {chosen}"}}}'
+    return f"count_over_time({named}[<10 dumps in a row>]) >= <6 results>"
 
 
 def slower(chosen: str = "", over: str = "<3 dumps in a row>", known: Callable[[Evidence, str], str] = usual) -> str:
@@ -194,7 +195,8 @@ SIGNALS = (
         question="How much later than it is used to is each GPU, in two and in three dumps in a row?",
         healthy="absent, or a few percent now and then; what is within a twentieth is left out",
         # Who was early and comes in time is not late. Without a past a fixed position may explain a fifth, and six dumps are
-        # asked for; so it is while the job does something else, where a position may count for more of the time. A scrape that failed takes one of the three dumps, and not what the others say.
+        # asked for; so it is while the job does something else, where a position may count for more of the time. A scrape
+        # that failed takes one of the three dumps, and not what the others say.
         expr=f"""
 (
   (
@@ -203,7 +205,7 @@ SIGNALS = (
     unless on (<job>) (
       {unfamiliar()}
       unless on (<job>)
-      {named_for_long(', suspect="straggler"')}
+      {named_for_long('suspect="straggler"')}
     )
     or
     {without_past("gpu:nccl_lateness:ratio")}
