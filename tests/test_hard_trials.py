@@ -342,6 +342,46 @@ def test_slow_links_of_one_node_are_not_told_as_a_slow_network() -> None:
     assert [seen[pack].attributed for pack in ("low", "medium")] == [True, True]
 
 
+# Three percent of each step are collectives, so 1.5 % of its compute make a GPU late by a third of them.
+LITTLE_COMMUNICATION = {
+    "id": "1",
+    "preset": "fsdp",
+    "nodes": 4,
+    "step": "6s",
+    "position_bias": 0,
+    "only": True,
+    "traffic": [
+        {"group": "world", "operation": "AllReduce", "size": size * 2**20, "share": share, "exposed": 0.5}
+        for size, share in ((192, 0.01), (406, 0.02))
+    ],
+}
+BLIND: Mapping[str, object] = {"throughput": None, "dcgm": False}
+
+
+@pytest.mark.parametrize(("companions", "most"), [({}, 0), (BLIND, 2)], ids=["throughput", "nothing"])
+def test_gpus_that_are_late_in_turn_for_minutes_are_nobody_where_little_is_communicated(
+    companions: Mapping[str, object], most: int
+) -> None:
+    turns = [
+        {"kind": "late-gpu", "node": f"node0{turn % 4 + 1}", "gpu": 3 * turn % 8, "percent": 1.5}
+        | {"start": f"{25 + 10 * turn}m", "end": f"{31 + 10 * turn}m"}
+        for turn in range(7)
+    ]
+    told = {"lasts": "110m", "jobs": [LITTLE_COMMUNICATION], "events": turns, "companions": companions}
+    late = [each for each in fired(Site(), told) if dict(each.labels)["sensitivity"] == "medium"]
+    assert sum(len(each.firing) for each in late) <= most
+
+
+@pytest.mark.parametrize("companions", [{}, BLIND], ids=["throughput", "nothing"])
+def test_a_late_gpu_that_costs_throughput_is_told_where_little_is_communicated(
+    companions: Mapping[str, object],
+) -> None:
+    fault = {"kind": "late-gpu", "node": "node02", "gpu": 3, "percent": 15, "start": "25m", "end": "40m"}
+    told = {"lasts": "45m", "jobs": [LITTLE_COMMUNICATION], "events": [fault], "companions": companions}
+    named = {(dict(each.labels).get("node"), dict(each.labels).get("gpu")) for each in fired(Site(), told)}
+    assert named == {("node02", "GPU3")}
+
+
 PAUSES = {"kind": "checkpoint", "lasts": "100s", "every": "17m"}
 OTHER_MESSAGES = {"kind": "message-size", "groups": ["tp"], "factor": 0.5, "start": "30m"}
 

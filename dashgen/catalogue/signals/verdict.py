@@ -2,10 +2,9 @@
 """One verdict per job: from evidence to suspects, from suspects to what is wrong, since when, and where.
 
 A suspect is the network, NVLink, a late GPU or node, or somebody unknown who slows some GPUs. Its depth is what it
-does, its score how many times over the evidence convinces: effect and significance in one number, which lost
-throughput strengthens. A suspect is blamed from when its score reaches 1 on the mean of two dumps, or 0.6 on that of
-ten, and nobody who would explain it half convinces, until half of that is left. The verdict is the first of those whom
-no other explains.
+does, its score how many times over the evidence convinces: effect and significance in one number, weighed by what it
+costs. A suspect is blamed from when its score reaches 1 on the mean of two dumps, or 0.6 on that of ten, and nobody who
+would explain it half convinces, until half of that is left. The verdict is the first of those whom no other explains.
 """
 
 from __future__ import annotations
@@ -51,8 +50,20 @@ _PATH_STRAYS = f"""(
   0 * peer:nccl_slowness:ratio
 )"""
 
-# Without a past, the least effect alone.
-_STRAY = f"({SPREAD} or on (<job>) 0 * job:nccl_gpus:count)"
+# Without a past, the least effect alone. Where GPUs of one node after another are late for minutes each, the verdict keeps
+# them from being learned: how late all nodes but one were lately, on the mean, strays as well.
+_LATELY = 'sum_over_time(job:nccl_suspect:depth{suspect="straggler", <gpu>=""}[2h])'
+_IN_TURN = f"""(sum by (<job>) ({_LATELY}) - max by (<job>) ({_LATELY}))
+/ count_over_time(job:nccl_gpus:count[2h])"""
+_STRAY = f"""(
+  ({SPREAD} or on (<job>) 0 * job:nccl_gpus:count)
+  + on (<job>)
+  (
+    {indented(_IN_TURN, 4)}
+    or on (<job>)
+    0 * job:nccl_gpus:count
+  )
+)"""
 _LATE_NEED = f"on (<job>) group_left () {late_from(_STRAY)}"
 _COMMUNICATOR_NEED = f"on (<job>) group_left () {late_from(_STRAY, LEAST_OF_MANY)}"
 
@@ -206,7 +217,8 @@ SIGNALS = (
         name="job:nccl_suspect:score",
         question="How many times over does the evidence against each suspect convince?",
         healthy="below a half",
-        # Any hiccup costs throughput, and says nothing about one path among equal ones. Around a pause files stop one after
+        # Evidence counts by what it costs: where little is communicated, a GPU that computes one percent slower is late by half of
+        # that. But any hiccup costs throughput, and says nothing about one path among equal ones. Around a pause files stop one after
         # the other, and the few that are left have nobody to be compared with: most GPUs of the last three dumps must
         # report in this very one. That many GPUs are slower says little on its own: it counts while throughput is
         # lost. While the job does something else, nobody is blamed by comparison with its past but whom the
@@ -218,7 +230,7 @@ SIGNALS = (
   )
   * on (<job>) group_left ()
   (
-    1.5 * (job:training_throughput_loss:ratio > 0.05) ^ 0
+    clamp(30 * job:training_throughput_loss:ratio, 0.5, 1.5)
     or on (<job>)
     job:nccl_gpus:count ^ 0
   )
@@ -241,7 +253,8 @@ and on (<job>) {IN_THIS_DUMP}
         unit=Unit.COUNT,
         labels=SUSPECT,
         sources="Effect and significance, as Greyhound (ATC'25), which keeps changes of 10 %: a tenth, and five standard deviations for a transport, four for a late GPU; 12 % and six for "
-        "one path of many, 12 % and four for one communicator of many. 5 % is below the smallest published dip, which costs 6 %. "
+        "one path of many, 12 % and four for one communicator of many. Half as much where throughput that is known stays, half as much again from a loss of 5 %, which is below the smallest published dip, of 6 %: what was learned may hold the fault, so nobody is "
+        "acquitted. Two hours, as for what is learned. "
         "Six verdicts in ten dumps: that a job does something else is noticed some dumps late, and without them 480 random jobs gave 52 alarms without a cause and not 43.",
         group=groups.VERDICT,
     ),
