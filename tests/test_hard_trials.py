@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -15,6 +16,7 @@ from dashgen.config.site import Site
 from dashgen.engine import scheduled as engine
 from dashgen.engine.ruletest import Firing
 from dashgen.model import Sensitivity
+from dashgen.recordings.format import Series
 from dashgen.simulator.scenario import Scenario, scenario_path
 from dashgen.simulator.simulate import simulate
 from dashgen.validation.judge import Incident
@@ -380,6 +382,36 @@ def test_a_late_gpu_that_costs_throughput_is_told_where_little_is_communicated(
     told = {"lasts": "45m", "jobs": [LITTLE_COMMUNICATION], "events": [fault], "companions": companions}
     named = {(dict(each.labels).get("node"), dict(each.labels).get("gpu")) for each in fired(Site(), told)}
     assert named == {("node02", "GPU3")}
+
+
+def on_the_same_nodes(series: Iterable[Series]) -> Iterator[Series]:
+    """What happens on the nodes 3 and 4, on the other GPUs of the nodes 1 and 2."""
+    nodes = {"node03": "node01", "node04": "node02", "node03:9100": "node01:9100", "node04:9100": "node02:9100"}
+    for one in series:
+        moved = {key: nodes.get(value, value) for key, value in one.labels}
+        if moved == dict(one.labels):
+            yield one
+        elif one.name.startswith(("nccl_", "DCGM_")):
+            gpu = moved["gpu"].removeprefix("GPU")
+            moved["gpu"] = moved["gpu"].replace(gpu, str(int(gpu) + 4))
+            if "UUID" in moved:
+                moved["UUID"] += "-moved"
+            yield replace(one, labels=tuple(moved.items()))
+
+
+def test_a_hang_pages_although_another_job_works_on_the_same_nodes() -> None:
+    jobs = [
+        {"id": str(job), "first_node": 2 * job - 1, "preset": "fsdp", "nodes": 2, "gpus_per_node": 4} for job in (1, 2)
+    ]
+    usual = yaml.safe_load(scenario_path("network-25").read_text())
+    hang = {"jobs": jobs, "events": [{"kind": "hang", "job": "1", "start": "30m"}], "companions": {"throughput": None}}
+    told = usual | {"name": "shared", "expect": {}, "lasts": "45m"} | hang
+    story, samples = simulate(Scenario.model_validate(told))
+    moments = engine.Moments(story.start.timestamp(), story.end.timestamp(), story.scrape_interval, 30, True)
+    heard = engine.replay(rule_engine(), rule_files(Site()), list(on_the_same_nodes(samples)), moments).alerts
+    alerts = {(each.alert, dict(each.labels)["slurm_job_id"]) for each in heard if each.firing}
+    assert alerts >= {("NcclJobStalled", "1")}
+    assert {job for _, job in alerts} == {"1"}
 
 
 PAUSES = {"kind": "checkpoint", "lasts": "100s", "every": "17m"}

@@ -24,7 +24,7 @@ from dashgen.errors import UserError
 from dashgen.model import Sensitivity
 from dashgen.recordings.format import Series, read_samples, read_story
 from dashgen.recordings.importing import save
-from dashgen.validation.cases import Case
+from dashgen.validation.cases import ANY, SIGNALS, Case
 from dashgen.validation.judge import Incident, verdict
 from dashgen.validation.packs import apart, own, rule_files, theirs
 from dashgen.validation.recorded import GHOST, Engine, judge_all, left, presence
@@ -454,3 +454,16 @@ def test_own_packs_see_a_network_fault_on_the_engine(program: str) -> None:
     assert not found.errors
     assert found.ghosts == 0
     assert found.seconds > 0
+
+
+# Its page.
+
+
+def test_the_page_about_scores_tells_every_kind_of_fault_and_which_signals_tell_it() -> None:
+    page = (Path(__file__).parents[1] / "dashgen/docs/score.md").read_text()
+    told = {
+        kind: frozenset(re.findall("`([^`]+)`", signals))
+        for kinds, signals in re.findall(r"^\| (`[^|]+) \| [^|]+ \| ([^|]*)\|$", page, re.MULTILINE)
+        for kind in re.findall("`([^`]+)`", kinds)
+    }
+    assert told == {kind: SIGNALS.get(kind, frozenset()) for kind in ANY | {"none"}}

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 from dashgen.catalogue import groups
 from dashgen.catalogue.signals.freshness import LATELY, SEEN_SOURCES
-from dashgen.model import Signal, Unit, labelled
+from dashgen.model import Signal, Unit, indented, labelled
+
+_NODES = f"group by (<job>, <node>) ({LATELY})"
 
 
-def _on_nodes(operation: str, by_host: str) -> str:
+def _on_nodes(operation: str, by_host: str, nodes: str = _NODES) -> str:
     """A DCGM series of the job's nodes, by host called as Inspector calls the node, as one value of the job."""
     return f"""
 {operation} by (<job>) (
-  group by (<job>, <node>) ({LATELY})
+  {indented(nodes)}
   * on (<host>) group_left ()
   max by (<host>) (
     label_replace(
@@ -25,14 +27,22 @@ def _on_nodes(operation: str, by_host: str) -> str:
 
 UTILISATION = _on_nodes("avg", "max by (<in><dcgm_host>) (min_over_time(<gpu_util>[<until_known>]))")
 """The least of some time: at the end of a pause kernels run before anything is known of it. Of all nodes: another job may have some of them."""
-TENSOR_ACTIVE = _on_nodes("avg", "avg by (<in><dcgm_host>) (max by (<in><dcgm_host>, <dcgm_uuid>) (<tensor_active>))")
+_ALONE_ON = f"""(
+  {_NODES}
+  unless on (<host>)
+  count by (<host>) (group by (<job>, <node>) (<present>)) > 1
+)"""
+TENSOR_ACTIVE = _on_nodes(
+    "avg", "avg by (<in><dcgm_host>) (max by (<in><dcgm_host>, <dcgm_uuid>) (<tensor_active>))", _ALONE_ON
+)
+"""Of nodes that the job has for itself: whose GPUs work on a shared one, nobody can tell."""
 
 # For some time, so that a scrape which fails does not take back the name of a GPU.
 _RESTING = "max by (<in><dcgm_host>, <dcgm_gpu>) (max_over_time(<gpu_util>[<until_known>]) < 10)"
 LONELY = _on_nodes("count", f"count by (<in><dcgm_host>) ({_RESTING}) == 1")
 """How many nodes of the job have one GPU that rests alone."""
 ALONE = f"""
-group by (<job>, <node>) ({LATELY})
+{_NODES}
 * on (<host>) group_left (<gpu_label>)
 label_replace(
   label_replace(
