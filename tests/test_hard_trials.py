@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -56,13 +56,16 @@ def weak(reason: str) -> pytest.MarkDecorator:
     return pytest.mark.xfail(strict=True, reason=reason)
 
 
-def fired(site: Site, told: Mapping[str, object]) -> list[Firing]:
-    """The alerts of every tier's pack in a variant of a scenario with a slow network."""
+def fired(
+    site: Site, told: Mapping[str, object], change: Callable[[list[Series]], Iterable[Series]] = list
+) -> list[Firing]:
+    """The alerts of every tier's pack in a variant of a scenario with a slow network, its series changed."""
     usual = yaml.safe_load(scenario_path("network-25").read_text())
     story, samples = simulate(Scenario.model_validate(usual | {"name": "variant", "expect": {}} | told))
     start, end = story.start.timestamp(), story.end.timestamp()
     moments = engine.Moments(start, end, story.scrape_interval, site.dump_interval, True)
-    return [each for each in engine.replay(rule_engine(), rule_files(site), samples, moments).alerts if each.firing]
+    heard = engine.replay(rule_engine(), rule_files(site), list(change(samples)), moments)
+    return [each for each in heard.alerts if each.firing]
 
 
 def alone(told: Mapping[str, object]) -> list[dict[str, str]]:
@@ -403,13 +406,9 @@ def test_a_hang_pages_although_another_job_works_on_the_same_nodes() -> None:
     jobs = [
         {"id": str(job), "first_node": 2 * job - 1, "preset": "fsdp", "nodes": 2, "gpus_per_node": 4} for job in (1, 2)
     ]
-    usual = yaml.safe_load(scenario_path("network-25").read_text())
-    hang = {"jobs": jobs, "events": [{"kind": "hang", "job": "1", "start": "30m"}], "companions": {"throughput": None}}
-    told = usual | {"name": "shared", "expect": {}, "lasts": "45m"} | hang
-    story, samples = simulate(Scenario.model_validate(told))
-    moments = engine.Moments(story.start.timestamp(), story.end.timestamp(), story.scrape_interval, 30, True)
-    heard = engine.replay(rule_engine(), rule_files(Site()), list(on_the_same_nodes(samples)), moments).alerts
-    alerts = {(each.alert, dict(each.labels)["slurm_job_id"]) for each in heard if each.firing}
+    hang = {"kind": "hang", "job": "1", "start": "30m"}
+    told = {"lasts": "45m", "jobs": jobs, "events": [hang], "companions": {"throughput": None}}
+    alerts = {(each.alert, dict(each.labels)["slurm_job_id"]) for each in fired(Site(), told, change=on_the_same_nodes)}
     assert alerts >= {("NcclJobStalled", "1")}
     assert {job for _, job in alerts} == {"1"}
 
