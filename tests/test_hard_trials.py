@@ -387,6 +387,32 @@ def test_a_late_gpu_that_costs_throughput_is_told_where_little_is_communicated(
     assert named == {("node02", "GPU3")}
 
 
+def named_without_a_past(percent: Callable[[int, int], float]) -> set[tuple[str, str | None, str | None]]:
+    """Whom any alert names where each GPU, by node and number, computes longer by so many percent from the start on."""
+    slower = {(node, gpu): percent(node, gpu) for node in range(1, 5) for gpu in range(8)}
+    events = [
+        {"kind": "late-gpu", "node": f"node0{node}", "gpu": gpu, "percent": by, "start": "0s", "end": "30m"}
+        for (node, gpu), by in slower.items()
+        if by
+    ]
+    told = {"lasts": "30m", "jobs": [LITTLE_COMMUNICATION], "events": events, "companions": BLIND}
+    labels = [dict(each.labels) for each in fired(Site(), told)]
+    return {(each["suspect"], each.get("node"), each.get("gpu")) for each in labels}
+
+
+def test_a_gpu_that_is_late_from_the_start_is_named_where_the_others_are_alike_and_nobody_where_they_differ() -> None:
+    def late(node: int, gpu: int) -> bool:
+        return (node, gpu) == (2, 3)
+
+    assert named_without_a_past(lambda *gpu: 6 * late(*gpu)) == {("straggler", "node02", "GPU3")}
+    # The others by up to four percent, in no order.
+    assert named_without_a_past(lambda *gpu: 6 if late(*gpu) else (13 * (8 * gpu[0] + gpu[1]) % 32) / 8) == set()
+
+
+def test_a_gpu_number_that_always_comes_early_is_no_slow_path_of_a_communicator_of_all_numbers() -> None:
+    assert named_without_a_past(lambda node, gpu: 0 if gpu == 5 else 8) == set()
+
+
 def on_the_same_nodes(series: Iterable[Series]) -> Iterator[Series]:
     """What happens on the nodes 3 and 4, on the other GPUs of the nodes 1 and 2."""
     nodes = {"node03": "node01", "node04": "node02", "node03:9100": "node01:9100", "node04:9100": "node02:9100"}
@@ -402,15 +428,20 @@ def on_the_same_nodes(series: Iterable[Series]) -> Iterator[Series]:
             yield replace(one, labels=tuple(moved.items()))
 
 
-def test_a_hang_pages_although_another_job_works_on_the_same_nodes() -> None:
-    jobs = [
-        {"id": str(job), "first_node": 2 * job - 1, "preset": "fsdp", "nodes": 2, "gpus_per_node": 4} for job in (1, 2)
-    ]
-    hang = {"kind": "hang", "job": "1", "start": "30m"}
-    told = {"lasts": "45m", "jobs": jobs, "events": [hang], "companions": {"throughput": None}}
-    alerts = {(each.alert, dict(each.labels)["slurm_job_id"]) for each in fired(Site(), told, change=on_the_same_nodes)}
-    assert alerts >= {("NcclJobStalled", "1")}
-    assert {job for _, job in alerts} == {"1"}
+@pytest.mark.parametrize("hangs", [True, False], ids=["hang", "kill"])
+def test_a_hang_pages_and_a_killed_job_does_not_although_another_job_works_on_the_same_nodes(hangs: bool) -> None:
+    two = {"preset": "fsdp", "nodes": 2, "gpus_per_node": 4}
+    first = {"id": "1", "first_node": 1} | ({} if hangs else {"to": "30m", "ends": "killed"})
+    told: dict[str, object] = {"lasts": "45m", "jobs": [two | first, two | {"id": "2", "first_node": 3}]}
+    if hangs:
+        told |= {"events": [{"kind": "hang", "job": "1", "start": "30m"}], "companions": {"throughput": None}}
+    else:
+        # Its utilisation alone says of a node whether it works.
+        told |= {"events": [], "companions": {"dcgm_tensor": False, "dcgm_memory": False}}
+    site = config.site({"companions": {"throughput": {"metric": "megatron_training_throughput_tflops"}}}, "test")
+    alerts = {(each.alert, dict(each.labels)["slurm_job_id"]) for each in fired(site, told, change=on_the_same_nodes)}
+    assert (("NcclJobStalled", "1") in alerts) == hangs
+    assert {job for _, job in alerts} <= {"1"}
 
 
 PAUSES = {"kind": "checkpoint", "lasts": "100s", "every": "17m"}

@@ -38,6 +38,14 @@ def _strays(of: Evidence) -> str:
 * (1 + <10 results> / {_enough(healthy)})"""
 
 
+# Before anything is learned: the GPUs that are not late differ as much among each other.
+_LATE_NOW = "min_over_time(gpu:nccl_lateness:ratio[<6 dumps in a row>])"
+_UNTIL_LEARNED = f"""{
+    labelled(f"quantile by (<job>) (0.5, {_LATE_NOW}) - quantile by (<job>) (0.25, {_LATE_NOW})", "of", "lateness")
+}
+unless on (<job>) ({only(USUAL, "lateness")} or {only(REMEMBERED, "lateness")})"""
+_TURNS = labelled(f"{lateness.IN_TURN}\n{SEEN}", "of", lateness.TURNS)
+
 SIGNALS = (
     Signal(
         name=HEALTHY,
@@ -84,7 +92,8 @@ unless {USUAL}
         name=SPREAD,
         question="How far does evidence stray from what it is used to?",
         healthy="small, and steady",
-        # Bandwidth is told as a share. Of lateness, the noisiest quarter of a job's GPUs counts for all of them.
+        # Bandwidth is told as a share. Of lateness, the noisiest quarter of a job's GPUs counts for all of them, and
+        # beside it how late they are in turn.
         expr=f"""
 ({indented(_strays("bandwidth"), 1)})
 / {USUAL}
@@ -94,7 +103,11 @@ or
 quantile by (<job>, of) (
   0.75,
   {indented(_strays("lateness"))}
-)""",
+)
+or
+{_UNTIL_LEARNED.strip()}
+or
+{_TURNS.strip()}""",
         unit=Unit.RATIO,
         labels=_LABELS,
         sources="Between the 16th and the 84th percentile lie two standard deviations of normal noise, and no outlier counts; ten samples tell half of what many do.",

@@ -25,17 +25,17 @@ def _on_nodes(operation: str, by_host: str, nodes: str = _NODES) -> str:
 )""".strip()
 
 
-UTILISATION = _on_nodes("avg", "max by (<in><dcgm_host>) (min_over_time(<gpu_util>[<until_known>]))")
-"""The least of some time: at the end of a pause kernels run before anything is known of it. Of all nodes: another job may have some of them."""
+# Whose GPUs work on a node that two jobs are on, nobody can tell.
 _ALONE_ON = f"""(
   {_NODES}
   unless on (<host>)
   count by (<host>) (group by (<job>, <node>) (<present>)) > 1
 )"""
+UTILISATION = _on_nodes("avg", "max by (<in><dcgm_host>) (min_over_time(<gpu_util>[<until_known>]))", _ALONE_ON)
+"""The least of some time: at the end of a pause kernels run before anything is known of it."""
 TENSOR_ACTIVE = _on_nodes(
     "avg", "avg by (<in><dcgm_host>) (max by (<in><dcgm_host>, <dcgm_uuid>) (<tensor_active>))", _ALONE_ON
 )
-"""Of nodes that the job has for itself: whose GPUs work on a shared one, nobody can tell."""
 
 # For some time, so that a scrape which fails does not take back the name of a GPU.
 _RESTING = "max by (<in><dcgm_host>, <dcgm_gpu>) (max_over_time(<gpu_util>[<until_known>]) < 10)"

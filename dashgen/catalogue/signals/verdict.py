@@ -31,11 +31,12 @@ from dashgen.model import Signal, Unit, indented, labelled
 SUSPECT = ("<job>", "suspect", "transport", "<node>", "<gpu>")
 
 # One path is slow among equal ones. Many paths are looked at, so more is asked. Before anything is learned rails are
-# compared with their like: a GPU number does the same on all nodes, while a node may do something of its own.
-_ACROSS = 'peer:nccl_slowness:ratio{transport!="nvlink"}'
+# compared with their like: a GPU number does the same on all nodes, while a node may do something of its own. Mixed
+# communicators hold several GPU numbers: there a GPU number is no rail.
+_ACROSS = 'peer:nccl_slowness:ratio{transport="network"}'
 _ONE = f"""(
   (
-    {beyond()}
+    {beyond('transport!="mixed"')}
     or
     {without_past(_ACROSS)}
   )
@@ -50,22 +51,8 @@ _PATH_STRAYS = f"""(
   0 * peer:nccl_slowness:ratio
 )"""
 
-# Without a past, the least effect alone. Where GPUs of one node after another are late for minutes each, the verdict keeps
-# them from being learned: how late all nodes but one were lately, on the mean, strays as well.
-_LATELY = 'sum_over_time(job:nccl_suspect:depth{suspect="straggler", <gpu>=""}[2h])'
-_IN_TURN = f"""(sum by (<job>) ({_LATELY}) - max by (<job>) ({_LATELY}))
-/ count_over_time(job:nccl_gpus:count[2h])"""
-_STRAY = f"""(
-  ({SPREAD} or on (<job>) 0 * job:nccl_gpus:count)
-  + on (<job>)
-  (
-    {indented(_IN_TURN, 4)}
-    or on (<job>)
-    0 * job:nccl_gpus:count
-  )
-)"""
-_LATE_NEED = f"on (<job>) group_left () {late_from(_STRAY)}"
-_COMMUNICATOR_NEED = f"on (<job>) group_left () {late_from(_STRAY, LEAST_OF_MANY)}"
+_LATE_NEED = f"on (<job>) group_left () {late_from(SPREAD)}"
+_COMMUNICATOR_NEED = f"on (<job>) group_left () {late_from(SPREAD, LEAST_OF_MANY)}"
 
 # Two dumps on the mean, or a little less for long, and not gone already.
 _CONVINCING = """(
@@ -288,8 +275,7 @@ time()
         question="What is the state of each job, who is the suspect, and how deep is it?",
         healthy='0, with state="healthy"',
         # One row a job. Who was blamed first stays, so that one incident is one page. Engines that store results after the
-        # evaluation know only later that somebody is blamed. Mixed communicators hold several GPU numbers, so theirs is no rail and
-        # not told. Where no kernel spins, most silences are pauses, and where nothing tells whether the processes live,
+        # evaluation know only later that somebody is blamed. Where no kernel spins, most silences are pauses, and where nothing tells whether the processes live,
         # jobs that were killed or restarted: a stall takes two minutes longer.
         expr="""
 label_replace(
@@ -314,7 +300,7 @@ or on (<job>)
 label_replace(max by (<job>) (job:nccl_quiet:seconds{evidence="gone"} >= <pause>) ^ 0, "state", "gone", "", "")
 or on (<job>)
 label_replace(
-  label_replace((
+  (
     bottomk by (<job>) (1,
       (
         job:nccl_suspect:since and job:nccl_suspect:score
@@ -330,7 +316,7 @@ label_replace(
         + indented(_EXPLAINED, 6)
         + """
     )
-  ) ^ 0 * job:nccl_suspect:depth, "<gpu_label>", "", "transport", "mixed"),
+  ) ^ 0 * job:nccl_suspect:depth,
   "state", "degraded", "", ""
 )
 or on (<job>)
