@@ -387,15 +387,18 @@ def test_a_late_gpu_that_costs_throughput_is_told_where_little_is_communicated(
     assert named == {("node02", "GPU3")}
 
 
-def named_without_a_past(percent: Callable[[int, int], float]) -> set[tuple[str, str | None, str | None]]:
+def named_without_a_past(
+    percent: Callable[[int, int], float], nodes: int = 4
+) -> set[tuple[str, str | None, str | None]]:
     """Whom any alert names where each GPU, by node and number, computes longer by so many percent from the start on."""
-    slower = {(node, gpu): percent(node, gpu) for node in range(1, 5) for gpu in range(8)}
+    slower = {(node, gpu): percent(node, gpu) for node in range(1, nodes + 1) for gpu in range(8)}
     events = [
         {"kind": "late-gpu", "node": f"node0{node}", "gpu": gpu, "percent": by, "start": "0s", "end": "30m"}
         for (node, gpu), by in slower.items()
         if by
     ]
-    told = {"lasts": "30m", "jobs": [LITTLE_COMMUNICATION], "events": events, "companions": BLIND}
+    job = LITTLE_COMMUNICATION | {"nodes": nodes}
+    told = {"lasts": "30m", "jobs": [job], "events": events, "companions": BLIND}
     labels = [dict(each.labels) for each in fired(Site(), told)]
     return {(each["suspect"], each.get("node"), each.get("gpu")) for each in labels}
 
@@ -407,6 +410,10 @@ def test_a_gpu_that_is_late_from_the_start_is_named_where_the_others_are_alike_a
     assert named_without_a_past(lambda *gpu: 6 * late(*gpu)) == {("straggler", "node02", "GPU3")}
     # The others by up to four percent, in no order.
     assert named_without_a_past(lambda *gpu: 6 if late(*gpu) else (13 * (8 * gpu[0] + gpu[1]) % 32) / 8) == set()
+
+
+def test_a_node_that_is_late_from_the_start_is_named_although_it_is_half_of_the_job() -> None:
+    assert named_without_a_past(lambda node, gpu: 20 * (node == 2), nodes=2) == {("straggler", "node02", None)}
 
 
 def test_a_gpu_number_that_always_comes_early_is_no_slow_path_of_a_communicator_of_all_numbers() -> None:

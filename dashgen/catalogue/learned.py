@@ -38,11 +38,14 @@ def _strays(of: Evidence) -> str:
 * (1 + <10 results> / {_enough(healthy)})"""
 
 
-# Before anything is learned: the GPUs that are not late differ as much among each other.
+# Before anything is learned: as far as the GPUs of a node differ. Below the middle no late one counts, nor does a late node.
 _LATE_NOW = "min_over_time(gpu:nccl_lateness:ratio[<6 dumps in a row>])"
-_UNTIL_LEARNED = f"""{
-    labelled(f"quantile by (<job>) (0.5, {_LATE_NOW}) - quantile by (<job>) (0.25, {_LATE_NOW})", "of", "lateness")
-}
+_DIFFER = f"""quantile by (<job>) (
+  0.5,
+  quantile by (<job>, <node>) (0.5, {_LATE_NOW})
+  - quantile by (<job>, <node>) (0.16, {_LATE_NOW})
+)"""
+_UNTIL_LEARNED = f"""{labelled(_DIFFER, "of", "lateness")}
 unless on (<job>) ({only(USUAL, "lateness")} or {only(REMEMBERED, "lateness")})"""
 _TURNS = labelled(f"{lateness.IN_TURN}\n{SEEN}", "of", lateness.TURNS)
 
@@ -110,7 +113,7 @@ or
 {_TURNS.strip()}""",
         unit=Unit.RATIO,
         labels=_LABELS,
-        sources="Between the 16th and the 84th percentile lie two standard deviations of normal noise, and no outlier counts; ten samples tell half of what many do.",
+        sources="Between the 16th and the 84th percentile lie two standard deviations of normal noise, from either to the middle one, and no outlier counts; ten samples tell half of what many do.",
         group=groups.USUAL,
     ),
 )
