@@ -38,15 +38,6 @@ def _strays(of: Evidence) -> str:
 * (1 + <10 results> / {_enough(healthy)})"""
 
 
-# Before anything is learned: as far as the GPUs of a node differ. Below the middle no late one counts, nor does a late node.
-_LATE_NOW = "min_over_time(gpu:nccl_lateness:ratio[<6 dumps in a row>])"
-_DIFFER = f"""quantile by (<job>) (
-  0.5,
-  quantile by (<job>, <node>) (0.5, {_LATE_NOW})
-  - quantile by (<job>, <node>) (0.16, {_LATE_NOW})
-)"""
-_UNTIL_LEARNED = f"""{labelled(_DIFFER, "of", "lateness")}
-unless on (<job>) ({only(USUAL, "lateness")} or {only(REMEMBERED, "lateness")})"""
 _TURNS = labelled(f"{lateness.IN_TURN}\n{SEEN}", "of", lateness.TURNS)
 
 SIGNALS = (
@@ -108,12 +99,10 @@ quantile by (<job>, of) (
   {indented(_strays("lateness"))}
 )
 or
-{_UNTIL_LEARNED.strip()}
-or
 {_TURNS.strip()}""",
         unit=Unit.RATIO,
         labels=_LABELS,
-        sources="Between the 16th and the 84th percentile lie two standard deviations of normal noise, from either to the middle one, and no outlier counts; ten samples tell half of what many do.",
+        sources="Between the 16th and the 84th percentile lie two standard deviations of normal noise, and no outlier counts; ten samples tell half of what many do.",
         group=groups.USUAL,
     ),
 )
