@@ -32,11 +32,11 @@ SUSPECT = ("<job>", "suspect", "transport", "<node>", "<gpu>")
 
 # One path is slow among equal ones. Many paths are looked at, so more is asked. Before anything is learned rails are
 # compared with their like: a GPU number does the same on all nodes, while a node may do something of its own. Mixed
-# communicators hold several GPU numbers: there a GPU number is no rail.
+# communicators hold several GPU numbers, of which one that always comes early looks slow: there a GPU number waits for a past.
 _ACROSS = 'peer:nccl_slowness:ratio{transport="network"}'
 _ONE = f"""(
   (
-    {beyond('transport!="mixed"')}
+    {beyond()}
     or
     {without_past(_ACROSS)}
   )
@@ -275,7 +275,8 @@ time()
         question="What is the state of each job, who is the suspect, and how deep is it?",
         healthy='0, with state="healthy"',
         # One row a job. Who was blamed first stays, so that one incident is one page. Engines that store results after the
-        # evaluation know only later that somebody is blamed. Where no kernel spins, most silences are pauses, and where nothing tells whether the processes live,
+        # evaluation know only later that somebody is blamed. Mixed communicators hold several GPU numbers, so theirs is no rail and
+        # not told. Where no kernel spins, most silences are pauses, and where nothing tells whether the processes live,
         # jobs that were killed or restarted: a stall takes two minutes longer.
         expr="""
 label_replace(
@@ -300,7 +301,7 @@ or on (<job>)
 label_replace(max by (<job>) (job:nccl_quiet:seconds{evidence="gone"} >= <pause>) ^ 0, "state", "gone", "", "")
 or on (<job>)
 label_replace(
-  (
+  label_replace((
     bottomk by (<job>) (1,
       (
         job:nccl_suspect:since and job:nccl_suspect:score
@@ -316,7 +317,7 @@ label_replace(
         + indented(_EXPLAINED, 6)
         + """
     )
-  ) ^ 0 * job:nccl_suspect:depth,
+  ) ^ 0 * job:nccl_suspect:depth, "<gpu_label>", "", "transport", "mixed"),
   "state", "degraded", "", ""
 )
 or on (<job>)
