@@ -404,7 +404,7 @@ def named_without_a_past(
 
 
 def test_a_gpu_that_is_late_from_the_start_is_named() -> None:
-    assert named_without_a_past(lambda *gpu: 6 * (gpu == (2, 3))) == {("straggler", "node02", "GPU3")}
+    assert named_without_a_past(lambda node, gpu: 6 * ((node, gpu) == (2, 3))) == {("straggler", "node02", "GPU3")}
 
 
 def test_a_node_that_is_late_from_the_start_is_named_although_it_is_half_of_the_job() -> None:
@@ -436,11 +436,12 @@ def test_a_hang_pages_and_a_killed_job_does_not_although_another_job_works_on_th
     first = {"id": "1", "first_node": 1} | ({} if hangs else {"to": "30m", "ends": "killed"})
     told: dict[str, object] = {"lasts": "45m", "jobs": [two | first, two | {"id": "2", "first_node": 3}]}
     if hangs:
+        site = Site()
         told |= {"events": [{"kind": "hang", "job": "1", "start": "30m"}], "companions": {"throughput": None}}
     else:
         # Its utilisation alone says of a node whether it works.
         told |= {"events": [], "companions": {"dcgm_tensor": False, "dcgm_memory": False}}
-    site = config.site({"companions": {"throughput": {"metric": "megatron_training_throughput_tflops"}}}, "test")
+        site = config.site({"companions": {"throughput": {"metric": "megatron_training_throughput_tflops"}}}, "test")
     alerts = {(each.alert, dict(each.labels)["slurm_job_id"]) for each in fired(site, told, change=on_the_same_nodes)}
     assert (("NcclJobStalled", "1") in alerts) == hangs
     assert {job for _, job in alerts} <= {"1"}

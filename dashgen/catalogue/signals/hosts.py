@@ -36,6 +36,7 @@ UTILISATION = _on_nodes("avg", "max by (<in><dcgm_host>) (min_over_time(<gpu_uti
 TENSOR_ACTIVE = _on_nodes(
     "avg", "avg by (<in><dcgm_host>) (max by (<in><dcgm_host>, <dcgm_uuid>) (<tensor_active>))", _ALONE_ON
 )
+"""How busy the tensor cores are now."""
 
 # For some time, so that a scrape which fails does not take back the name of a GPU.
 _RESTING = "max by (<in><dcgm_host>, <dcgm_gpu>) (max_over_time(<gpu_util>[<until_known>]) < 10)"
