@@ -246,7 +246,7 @@ RECORDINGS = Path(__file__).parent / "recordings"
 
 def rows(text: str, name: str) -> list[tuple[float, str]]:
     """What is told of a series: its largest shares, each with its labels."""
-    below = text.split(f" {name}  ")[1].split("\n")[1:]
+    below = re.split(rf" {name}  (?!\()", text)[1].split("\n")[1:]
     told = itertools.takewhile(bool, (re.match(r" +(= .*)", line) for line in below))
     found = (re.fullmatch(r"= (-?[\d.]+)% \{(.*)\}", line[1]) for line in told if line)
     return [(float(one[1]) / 100, one[2]) for one in found if one]

@@ -2,7 +2,8 @@
 """What evidence is used to: its healthy samples, their median, and how far they stray from that.
 
 A sample is believed only when a minute later nobody objects: nothing is learned around a verdict or a pause, so
-a fault teaches nothing however long it lasts, and nothing while the job does something else, as in an evaluation. What
+a fault teaches nothing however long it lasts, and nothing while the job does something else, as in an evaluation. While
+somebody is called late, the lateness of those who are not is learned, so that a wrong verdict does not keep up itself. What
 was learned last is remembered for half a day. All evidence learns in the same way; the label ``of`` says which it is.
 """
 
@@ -21,7 +22,6 @@ _JUDGED: dict[Evidence, str] = {
     "lateness": lateness.LASTED,
     "throughput": throughput.REACHED,
 }
-_SAMPLES = "\nor".join(labelled(promql, "of", of) for of, promql in _JUDGED.items())
 _LABELS = ("<job>", "of", "<peer>", "transport", "<node>", "<gpu>")
 
 
@@ -38,6 +38,18 @@ def _strays(of: Evidence) -> str:
 * (1 + <10 results> / {_enough(healthy)})"""
 
 
+def _samples(*of: Evidence) -> str:
+    """What was judged a moment ago, of some kinds of evidence."""
+    return "\nor".join(labelled(_JUDGED[each], "of", each) for each in of)
+
+
+def _objected(to: str) -> str:
+    """Verdicts of a moment ago."""
+    return f"last_over_time(job:nccl_verdict:depth{{{to}}}[<objected_within>])"
+
+
+_CALLED_LATE = _objected('suspect="straggler"')
+
 _TURNS = labelled(f"{lateness.IN_TURN}\n{SEEN}", "of", lateness.TURNS)
 
 SIGNALS = (
@@ -47,9 +59,18 @@ SIGNALS = (
         healthy="a value for every dump, with gaps around verdicts and pauses",
         expr=f"""
 (
-  {indented(_SAMPLES)}
+  (
+    {indented(_samples("bandwidth", "slowness", "throughput"), 4)}
+  )
+  unless on (<job>) {_CALLED_LATE}
+  or
+  {indented(_samples("lateness"), 2)}
+  unless on (<job>, <node>, <gpu>) (
+    last_over_time(gpu:nccl_lateness_excess:ratio[<objected_within>])
+    and on (<job>) {_CALLED_LATE}
+  )
 )
-unless on (<job>) last_over_time(job:nccl_verdict:depth{{state!~"healthy|unknown"}}[<objected_within>])
+unless on (<job>) {_objected('state!~"healthy|unknown", suspect!="straggler"')}
 unless on (<job>) max_over_time(job:nccl_dump_age:seconds[<objected_within>]) > 4 * <dump>
 unless on (<job>) {unfamiliar("<objected_within>")}""",
         unit=Unit.COUNT,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dashgen.catalogue.baselines import spread
 from dashgen.catalogue.names import VERDICT
 from dashgen.catalogue.runbooks import COMMUNICATION, LATE
 from dashgen.catalogue.signals.fabric.links import SLOW_LINKS
@@ -67,6 +68,7 @@ ALERTS = (
         # A job that stands still is not slow: the stall is the page.
         explained_by={"NcclJobStalled": "job"},
         signal=VERDICT,
+        # Before anybody knows by how much GPUs of a job are late in turn, who is late is a ticket, unless it is known to cost.
         expr="""
 job:nccl_verdict:depth{state="degraded"} ^ 0
 * on (<job>) group_left (evidence)
@@ -74,10 +76,17 @@ job:nccl_verdict:depth{state="degraded"} ^ 0
 or on (<job>)
 label_replace(
   job:nccl_verdict:depth{state="degraded"} > <depth_without_throughput>
-  unless on (<job>) job:training_throughput_loss:ratio,
+  unless on (<job>) job:training_throughput_loss:ratio
+  unless (
+    job:nccl_verdict:depth{suspect="straggler"}
+    unless on (<job>)
+    """
+        + spread("lateness")
+        + """
+  ),
   "evidence", "none", "", ""
 )""",
-        limit="more than <threshold %> of the throughput is lost; where nothing tells the throughput, the suspect's depth is above <depth_without_throughput %>",
+        limit="more than <threshold %> of the throughput is lost; where nothing tells the throughput, the suspect's depth is above <depth_without_throughput %>, and for a late GPU or node it is known by how much the job's GPUs stray",
         summary="Job <this_job> is slowed down by its communication; suspect: {{ $labels.suspect }}.",
         description="""
 {{ if eq $labels.evidence "none" -}}
