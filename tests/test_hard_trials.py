@@ -404,7 +404,7 @@ Named = tuple[str, str | None, str | None]
 
 
 def told_without_a_past(percent: Callable[[int, int], float], nodes: int = 4) -> Mapping[str, set[Named]]:
-    """Whom alerts of each severity name where each GPU, by node and number, computes longer by so many percent all the time."""
+    """Whom alerts of each severity name where each GPU, by node and number, is slower by so many percent all along."""
     slower = {(node, gpu): percent(node, gpu) for node in range(1, nodes + 1) for gpu in range(8)}
     events = [
         {"kind": "late-gpu", "node": f"node0{node}", "gpu": gpu, "percent": by, "start": "0s", "end": "30m"}
