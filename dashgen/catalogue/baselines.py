@@ -12,6 +12,7 @@ HEALTHY: Final = "peer:nccl_evidence:healthy"
 USUAL: Final = "peer:nccl_evidence:usual"
 REMEMBERED: Final = "peer:nccl_evidence:remembered"
 SPREAD: Final = "peer:nccl_evidence:spread"
+LATENESS_SPREAD: Final = "job:nccl_lateness:spread"
 
 MEMORY = "12h"
 """How long what was learned is remembered without a healthy sample."""
@@ -38,7 +39,7 @@ def shown(of: Evidence, chosen: str = "", when: str = "") -> str:
 
 
 def spread(of: Evidence, chosen: str = "") -> str:
-    """How far evidence, or the ``chosen`` series of it, strayed last; for lateness the same for all GPUs of a job."""
+    """How far evidence, or the ``chosen`` series of it, strayed last. Lateness has one value a job, of its own."""
     return last(only(SPREAD, of, chosen))
 
 

@@ -10,7 +10,17 @@ was learned last is remembered for half a day. All evidence learns in the same w
 from __future__ import annotations
 
 from dashgen.catalogue import groups
-from dashgen.catalogue.baselines import HEALTHY, REMEMBERED, SPREAD, USUAL, Evidence, last, only, unfamiliar
+from dashgen.catalogue.baselines import (
+    HEALTHY,
+    LATENESS_SPREAD,
+    REMEMBERED,
+    SPREAD,
+    USUAL,
+    Evidence,
+    last,
+    only,
+    unfamiliar,
+)
 from dashgen.catalogue.signals import lateness, throughput, transport
 from dashgen.catalogue.signals.freshness import SEEN, SEEN_SOURCES
 from dashgen.model import Signal, Unit, indented, labelled
@@ -49,8 +59,6 @@ def _objected(to: str) -> str:
 
 
 _CALLED_LATE = _objected('suspect="straggler"')
-
-_TURNS = labelled(f"{lateness.IN_TURN}\n{SEEN}", "of", lateness.TURNS)
 
 SIGNALS = (
     Signal(
@@ -107,23 +115,36 @@ unless {USUAL}
         name=SPREAD,
         question="How far does evidence stray from what it is used to?",
         healthy="small, and steady",
-        # Bandwidth is told as a share. Of lateness, the noisiest quarter of a job's GPUs counts for all of them, and
-        # beside it how late they are in turn.
+        # Bandwidth is told as a share.
         expr=f"""
 ({indented(_strays("bandwidth"), 1)})
 / {USUAL}
 or
-{indented(_strays("slowness"), 0)}
-or
-quantile by (<job>, of) (
-  0.75,
-  {indented(_strays("lateness"))}
-)
-or
-{_TURNS.strip()}""",
+{indented(_strays("slowness"), 0)}""",
         unit=Unit.RATIO,
         labels=_LABELS,
         sources="Between the 16th and the 84th percentile lie two standard deviations of normal noise, and no outlier counts; ten samples tell half of what many do.",
+        group=groups.USUAL,
+    ),
+    Signal(
+        name=LATENESS_SPREAD,
+        question="How far does the lateness of a job's GPUs stray, in time and from one to the next?",
+        healthy="small, and steady; large where GPUs are late in turn",
+        # The noisiest quarter of a job's GPUs counts for all of them, and beside it how late they are in turn.
+        expr=f"""
+quantile by (<job>) (
+  0.75,
+  {indented(_strays("lateness"))}
+)
++ on (<job>)
+(
+  {indented(lateness.IN_TURN)}
+  or on (<job>)
+  0 * job:nccl_gpus:count
+)""",
+        unit=Unit.RATIO,
+        labels=("<job>",),
+        sources="As of other evidence. Two hours, as for what is learned.",
         group=groups.USUAL,
     ),
 )
