@@ -13,6 +13,7 @@ USUAL: Final = "peer:nccl_evidence:usual"
 REMEMBERED: Final = "peer:nccl_evidence:remembered"
 SPREAD: Final = "peer:nccl_evidence:spread"
 LATENESS_SPREAD: Final = "job:nccl_lateness:spread"
+IN_TIME, IN_TURN = "time", "turns"  # how the lateness of a job's GPUs strays, in the label ``of``
 
 MEMORY = "12h"
 """How long what was learned is remembered without a healthy sample."""
@@ -41,6 +42,11 @@ def shown(of: Evidence, chosen: str = "", when: str = "") -> str:
 def spread(of: Evidence, chosen: str = "") -> str:
     """How far evidence, or the ``chosen`` series of it, strayed last. Lateness has one value a job, of its own."""
     return last(only(SPREAD, of, chosen))
+
+
+def lateness_spread(chosen: str = f'of="{IN_TIME}"') -> str:
+    """How far the lateness of a job's GPUs strayed last: from what each is used to, or in turn."""
+    return last(f"{LATENESS_SPREAD}{{{chosen}}}")
 
 
 def need(deviations: float, strays: str, least: float = LEAST) -> str:

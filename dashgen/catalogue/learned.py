@@ -12,6 +12,8 @@ from __future__ import annotations
 from dashgen.catalogue import groups
 from dashgen.catalogue.baselines import (
     HEALTHY,
+    IN_TIME,
+    IN_TURN,
     LATENESS_SPREAD,
     REMEMBERED,
     SPREAD,
@@ -59,6 +61,9 @@ def _objected(to: str) -> str:
 
 
 _CALLED_LATE = _objected('suspect="straggler"')
+
+_IN_TIME = labelled(f"quantile by (<job>) (\n  0.75,\n  {indented(_strays('lateness'))}\n)", "of", IN_TIME)
+_IN_TURN = labelled(f"{lateness.IN_TURN}\n{SEEN}", "of", IN_TURN)
 
 SIGNALS = (
     Signal(
@@ -128,22 +133,12 @@ or
     ),
     Signal(
         name=LATENESS_SPREAD,
-        question="How far does the lateness of a job's GPUs stray, in time and from one to the next?",
-        healthy="small, and steady; large where GPUs are late in turn",
-        # The noisiest quarter of a job's GPUs counts for all of them, and beside it how late they are in turn.
-        expr=f"""
-quantile by (<job>) (
-  0.75,
-  {indented(_strays("lateness"))}
-)
-+ on (<job>)
-(
-  {indented(lateness.IN_TURN)}
-  or on (<job>)
-  0 * job:nccl_gpus:count
-)""",
+        question="How far does the lateness of a job's GPUs stray, in time and in turn?",
+        healthy="small, and steady",
+        # The noisiest quarter of a job's GPUs counts for all of them.
+        expr=f"{_IN_TIME}\nor{_IN_TURN}",
         unit=Unit.RATIO,
-        labels=("<job>",),
+        labels=("<job>", "of"),
         sources="As of other evidence. Two hours, as for what is learned.",
         group=groups.USUAL,
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dashgen.catalogue.baselines import LATENESS_SPREAD, last
+from dashgen.catalogue.baselines import lateness_spread
 from dashgen.catalogue.names import VERDICT
 from dashgen.catalogue.runbooks import COMMUNICATION, LATE
 from dashgen.catalogue.signals.fabric.links import SLOW_LINKS
@@ -81,7 +81,7 @@ label_replace(
     job:nccl_verdict:depth{suspect="straggler"}
     unless on (<job>)
     """
-        + last(LATENESS_SPREAD)
+        + lateness_spread()
         + """
   ),
   "evidence", "none", "", ""

@@ -108,9 +108,9 @@ IN_TURN = f"""(sum by (<job>) ({_LATE_NODES}) - max by (<job>) ({_LATE_NODES}))
 / on (<job>)
 count_over_time(job:nccl_gpus:count[2h])"""
 """How late all nodes but one were lately, on the mean: where one after the other is for minutes, its verdicts keep that from being learned."""
-SPREAD = f"""(
-  {baselines.last(baselines.LATENESS_SPREAD)}
-  or on (<job>)
+SPREAD = f"""sum by (<job>) (
+  {baselines.lateness_spread("")}
+  or
   0 * job:nccl_gpus:count
 )"""
 """How far the lateness of the job's GPUs strays; nothing before it is known."""

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from dashgen.catalogue.baselines import LATENESS_SPREAD, POSITION, SPREAD, USUAL
+from dashgen.catalogue.baselines import IN_TIME, LATENESS_SPREAD, POSITION, SPREAD, USUAL
 from dashgen.config.site import Site
 from dashgen.live.incidents.history import History
 from dashgen.recordings.format import Labels, Series
@@ -100,7 +100,9 @@ def _strays(
     learned = {**of_job, "of": _OF[name]}
     usual = _last(history, USUAL, start, {**learned, **more})
     spread = _last(history, SPREAD, start, learned)
-    of_all = max(_last(history, LATENESS_SPREAD, start, of_job).values(), default=0.0) if name == LATENESS else 0.0
+    of_all = 0.0
+    if name == LATENESS:
+        of_all = max(_last(history, LATENESS_SPREAD, start, {**of_job, "of": IN_TIME}).values(), default=of_all)
     found = []
     for one in history.series(name, start, end, {**of_job, **more}):
         wide = max(spread.get(one.labels, of_all), _LEAST[name])
