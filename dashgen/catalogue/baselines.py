@@ -39,13 +39,13 @@ def shown(of: Evidence, chosen: str = "", when: str = "") -> str:
     return last(only(USUAL, of, chosen), when)
 
 
-def spread(of: Evidence, chosen: str = "") -> str:
-    """How far evidence, or the ``chosen`` series of it, strayed last. Lateness has one value a job, of its own."""
+def spread(of: Literal["bandwidth", "slowness"], chosen: str = "") -> str:
+    """How far evidence, or the ``chosen`` series of it, strayed last. Matched with its values ``ignoring (of)``."""
     return last(only(SPREAD, of, chosen))
 
 
 def lateness_spread(chosen: str = f'of="{IN_TIME}"') -> str:
-    """How far the lateness of a job's GPUs strayed last: from what each is used to, or in turn."""
+    """How far the lateness of a job's GPUs strayed last, one value for all of them: from what each is used to, or in turn."""
     return last(f"{LATENESS_SPREAD}{{{chosen}}}")
 
 

@@ -68,7 +68,7 @@ ALERTS = (
         # A job that stands still is not slow: the stall is the page.
         explained_by={"NcclJobStalled": "job"},
         signal=VERDICT,
-        # Before anybody knows by how much GPUs of a job are late in turn, who is late is a ticket, unless it is known to cost.
+        # Before it is known how far the lateness of a job's GPUs strays, who is late is a ticket, unless it is known to cost.
         expr="""
 job:nccl_verdict:depth{state="degraded"} ^ 0
 * on (<job>) group_left (evidence)

@@ -100,9 +100,8 @@ def _strays(
     learned = {**of_job, "of": _OF[name]}
     usual = _last(history, USUAL, start, {**learned, **more})
     spread = _last(history, SPREAD, start, learned)
-    of_all = 0.0
-    if name == LATENESS:
-        of_all = max(_last(history, LATENESS_SPREAD, start, {**of_job, "of": IN_TIME}).values(), default=of_all)
+    noise = _last(history, LATENESS_SPREAD, start, {**of_job, "of": IN_TIME}) if name == LATENESS else {}
+    of_all = max(noise.values(), default=0.0)
     found = []
     for one in history.series(name, start, end, {**of_job, **more}):
         wide = max(spread.get(one.labels, of_all), _LEAST[name])
