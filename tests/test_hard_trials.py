@@ -579,6 +579,20 @@ def test_a_late_gpu_of_two_or_three_is_paged_in_every_pack_and_a_sound_job_of_th
     assert {(each["suspect"], each["node"]) for each in told} == {("straggler", "node01")}
 
 
+@pytest.mark.parametrize(("nodes", "gpus"), [(1, 2), (2, 1)])
+def test_a_late_gpu_of_two_is_one_page_for_an_hour_although_the_other_has_changed_as_well(
+    nodes: int, gpus: int
+) -> None:
+    late = {"kind": "late-gpu", "node": "node01", "gpu": 0, "percent": 30, "start": "20m", "end": "80m"}
+    pages = [
+        each.firing
+        for each in fired(Site(), few(nodes, gpus, [late]) | {"lasts": "85m", "companions": BLIND})
+        if dict(each.labels)["severity"] == "critical"
+    ]
+    assert len(pages) == 2, "low waits for deeper losses"
+    assert all(ends - begins > 55 * 60 for ((begins, ends),) in pages)
+
+
 @pytest.mark.parametrize("seed", [4, 16])
 def test_a_page_names_the_slow_node_of_a_domain_and_not_the_one_that_waits_for_it(seed: int) -> None:
     tool("promtool")

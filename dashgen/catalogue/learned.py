@@ -3,7 +3,7 @@
 
 A sample is believed only when a minute later nobody objects: nothing is learned around a verdict or a pause, so
 a fault teaches nothing however long it lasts, and nothing while the job does something else, as in an evaluation. While
-somebody is called late, the lateness of those who are not is learned, so that a wrong verdict does not keep up itself. What
+somebody is called late in a job without a past, the lateness of those who are not late is learned, so that a wrong verdict does not keep up itself. What
 was learned last is remembered for half a day. All evidence learns in the same way; the label ``of`` says which it is.
 """
 
@@ -20,6 +20,7 @@ from dashgen.catalogue.baselines import (
     USUAL,
     Evidence,
     last,
+    lateness_spread,
     only,
     unfamiliar,
 )
@@ -78,6 +79,7 @@ SIGNALS = (
   unless on (<job>) {_CALLED_LATE}
   or
   {indented(_samples("lateness"), 2)}
+  unless on (<job>) ({_CALLED_LATE} and on (<job>) {lateness_spread()})
   unless on (<job>, <node>, <gpu>) (
     last_over_time(gpu:nccl_lateness_excess:ratio[<objected_within>])
     and on (<job>) {_CALLED_LATE}
