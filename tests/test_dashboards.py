@@ -554,7 +554,7 @@ RECORDED = re.compile(r"\b(?:job|gpu|node|peer):[a-z0-9_]+:[a-z]+")
 EVIDENCE = {
     *("job:nccl_verdict:depth", "job:nccl_verdict:since", "job:nccl_suspect:depth", "job:nccl_suspect:score"),
     *("peer:nccl_busbw_drop:ratio", "job:nccl_transport:info"),
-    *("gpu:nccl_lateness:ratio", "gpu:nccl_lateness_excess:ratio", "job:nccl_lateness:spread"),
+    *("gpu:nccl_lateness:ratio", "gpu:nccl_lateness_excess:ratio"),
     *("peer:nccl_evidence:usual", "peer:nccl_evidence:spread"),
     *("job:training_throughput:current", "job:training_throughput_loss:ratio"),
     *("job:nccl_quiet:seconds", "job:nccl_pause:seconds", "job:nccl_dump_age:seconds"),

@@ -59,7 +59,7 @@ def test_the_worst_of_128_nodes_stand_on_top_with_a_column_for_each_gpu(outliers
 
 
 def test_the_late_gpu_alone_is_named_long_after_anything_was_learned(outliers: Json, tmp_path: Path) -> None:
-    noise = moment("job:nccl_lateness:spread", 0.1, ago=7200, slurm_job_id="7", of="time")
+    noise = moment("peer:nccl_evidence:spread", 0.1, ago=7200, slurm_job_id="7", of="lateness")
     table = shown(outliers, "Late GPUs", ask(outliers, "Late GPUs", [*fleet(), noise], tmp_path))
     assert [(row["Node"], row["GPU"]) for row in table.rows] == [(LATE, "GPU5")]
 

@@ -12,8 +12,6 @@ HEALTHY: Final = "peer:nccl_evidence:healthy"
 USUAL: Final = "peer:nccl_evidence:usual"
 REMEMBERED: Final = "peer:nccl_evidence:remembered"
 SPREAD: Final = "peer:nccl_evidence:spread"
-LATENESS_SPREAD: Final = "job:nccl_lateness:spread"
-IN_TIME, IN_TURN = "time", "turns"  # how the lateness of a job's GPUs strays, in the label ``of``
 
 MEMORY = "12h"
 """How long what was learned is remembered without a healthy sample."""
@@ -39,14 +37,9 @@ def shown(of: Evidence, chosen: str = "", when: str = "") -> str:
     return last(only(USUAL, of, chosen), when)
 
 
-def spread(of: Literal["bandwidth", "slowness"], chosen: str = "") -> str:
-    """How far evidence, or the ``chosen`` series of it, strayed last. Matched with its values ``ignoring (of)``."""
+def spread(of: Evidence, chosen: str = "") -> str:
+    """How far evidence, or the ``chosen`` series of it, strayed last; for lateness the same for all GPUs of a job."""
     return last(only(SPREAD, of, chosen))
-
-
-def lateness_spread(chosen: str = f'of="{IN_TIME}"') -> str:
-    """How far the lateness of a job's GPUs strayed last, one value for all of them: from what each is used to, or in turn."""
-    return last(f"{LATENESS_SPREAD}{{{chosen}}}")
 
 
 def need(deviations: float, strays: str, least: float = LEAST) -> str:

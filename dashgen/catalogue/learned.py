@@ -10,20 +10,7 @@ was learned last is remembered for half a day. All evidence learns in the same w
 from __future__ import annotations
 
 from dashgen.catalogue import groups
-from dashgen.catalogue.baselines import (
-    HEALTHY,
-    IN_TIME,
-    IN_TURN,
-    LATENESS_SPREAD,
-    REMEMBERED,
-    SPREAD,
-    USUAL,
-    Evidence,
-    last,
-    lateness_spread,
-    only,
-    unfamiliar,
-)
+from dashgen.catalogue.baselines import HEALTHY, REMEMBERED, SPREAD, USUAL, Evidence, last, only, spread, unfamiliar
 from dashgen.catalogue.signals import lateness, throughput, transport
 from dashgen.catalogue.signals.freshness import SEEN, SEEN_SOURCES
 from dashgen.model import Signal, Unit, indented, labelled
@@ -63,8 +50,7 @@ def _objected(to: str) -> str:
 
 _CALLED_LATE = _objected('suspect="straggler"')
 
-_IN_TIME = labelled(f"quantile by (<job>) (\n  0.75,\n  {indented(_strays('lateness'))}\n)", "of", IN_TIME)
-_IN_TURN = labelled(f"{lateness.IN_TURN}\n{SEEN}", "of", IN_TURN)
+_TURNS = labelled(f"{lateness.IN_TURN}\n{SEEN}", "of", lateness.TURNS)
 
 SIGNALS = (
     Signal(
@@ -79,7 +65,7 @@ SIGNALS = (
   unless on (<job>) {_CALLED_LATE}
   or
   {indented(_samples("lateness"), 2)}
-  unless on (<job>) ({_CALLED_LATE} and on (<job>) {lateness_spread()})
+  unless on (<job>) ({_CALLED_LATE} and on (<job>) {spread("lateness")})
   unless on (<job>, <node>, <gpu>) (
     last_over_time(gpu:nccl_lateness_excess:ratio[<objected_within>])
     and on (<job>) {_CALLED_LATE}
@@ -122,26 +108,23 @@ unless {USUAL}
         name=SPREAD,
         question="How far does evidence stray from what it is used to?",
         healthy="small, and steady",
-        # Bandwidth is told as a share.
+        # Bandwidth is told as a share. Of lateness, the noisiest quarter of a job's GPUs counts for all of them, and
+        # beside it how late they are in turn.
         expr=f"""
 ({indented(_strays("bandwidth"), 1)})
 / {USUAL}
 or
-{indented(_strays("slowness"), 0)}""",
+{indented(_strays("slowness"), 0)}
+or
+quantile by (<job>, of) (
+  0.75,
+  {indented(_strays("lateness"))}
+)
+or
+{_TURNS.strip()}""",
         unit=Unit.RATIO,
         labels=_LABELS,
         sources="Between the 16th and the 84th percentile lie two standard deviations of normal noise, and no outlier counts; ten samples tell half of what many do.",
-        group=groups.USUAL,
-    ),
-    Signal(
-        name=LATENESS_SPREAD,
-        question="How far does the lateness of a job's GPUs stray, in time and in turn?",
-        healthy="small, and steady",
-        # The noisiest quarter of a job's GPUs counts for all of them.
-        expr=f"{_IN_TIME}\nor{_IN_TURN}",
-        unit=Unit.RATIO,
-        labels=("<job>", "of"),
-        sources="As of other evidence. Two hours, as for what is learned.",
         group=groups.USUAL,
     ),
 )

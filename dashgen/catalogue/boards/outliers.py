@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dashgen.catalogue.baselines import LATENESS_SPREAD, LEAST, SPREAD, shown
+from dashgen.catalogue.baselines import LEAST, SPREAD, shown
 from dashgen.catalogue.boards.gpus import BESIDE_LATENESS
 from dashgen.catalogue.boards.parts import FEW, GPU, JOB, NODE, NOISE_OF_GPUS, PATH, answers, link, named, says, worst
 from dashgen.catalogue.boards.verdicts import VALUES, sentence
@@ -289,7 +289,7 @@ _EACH_GPU = Row(
             width=8,
         ),
         answers(
-            LATENESS_SPREAD,
+            SPREAD,
             title="Noise of lateness",
             question="How far does the lateness of the job's GPUs stray from what they are used to?",
             query=_NOISE,

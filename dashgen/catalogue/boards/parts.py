@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from dashgen import catalogue
-from dashgen.catalogue.baselines import IN_TIME, lateness_spread, shown
+from dashgen.catalogue.baselines import shown, spread
 from dashgen.catalogue.boards.verdicts import STATES, WORDS
 from dashgen.catalogue.names import VERDICT
 from dashgen.model import Annotation, Panel, PanelType, Query, Sensitivity, Severity, Unit, Variable
@@ -144,7 +144,7 @@ PATH = ("transport", "<node_label>", "<gpu_label>")
 SUSPECT = ("suspect", *PATH)
 
 
-NOISE_OF_GPUS = Query(expr=lateness_spread(f'of="{IN_TIME}", <of_job>'), legend="usual noise of a GPU")
+NOISE_OF_GPUS = Query(expr=spread("lateness", "<of_job>"), legend="usual noise of a GPU")
 """How far the lateness of the job's GPUs strays, to be drawn beside it."""
 
 # Jobs whose values are new: what a silent job showed last is no value of today.

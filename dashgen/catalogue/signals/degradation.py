@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dashgen.catalogue.baselines import lateness_spread
 from dashgen.catalogue.names import VERDICT
 from dashgen.catalogue.runbooks import COMMUNICATION, LATE
 from dashgen.catalogue.signals.fabric.links import SLOW_LINKS
@@ -68,7 +67,6 @@ ALERTS = (
         # A job that stands still is not slow: the stall is the page.
         explained_by={"NcclJobStalled": "job"},
         signal=VERDICT,
-        # Before it is known how far the lateness of a job's GPUs strays, who is late is a ticket, unless it is known to cost.
         expr="""
 job:nccl_verdict:depth{state="degraded"} ^ 0
 * on (<job>) group_left (evidence)
@@ -76,17 +74,10 @@ job:nccl_verdict:depth{state="degraded"} ^ 0
 or on (<job>)
 label_replace(
   job:nccl_verdict:depth{state="degraded"} > <depth_without_throughput>
-  unless on (<job>) job:training_throughput_loss:ratio
-  unless (
-    job:nccl_verdict:depth{suspect="straggler"}
-    unless on (<job>)
-    """
-        + lateness_spread()
-        + """
-  ),
+  unless on (<job>) job:training_throughput_loss:ratio,
   "evidence", "none", "", ""
 )""",
-        limit="more than <threshold %> of the throughput is lost; where nothing tells the throughput, the suspect's depth is above <depth_without_throughput %>, and for a late GPU or node it is known by how much the job's GPUs stray",
+        limit="more than <threshold %> of the throughput is lost; where nothing tells the throughput, the suspect's depth is above <depth_without_throughput %>",
         summary="Job <this_job> is slowed down by its communication; suspect: {{ $labels.suspect }}.",
         description="""
 {{ if eq $labels.evidence "none" -}}

@@ -103,13 +103,15 @@ def _lasting(offset: str = "") -> str:
 
 LASTED = _lasting(" offset <believed_after>")
 """The lateness that was judged a moment ago, of each GPU."""
+TURNS = "turns"
+"""What is recorded beside how far lateness strays: how late GPUs are in turn."""
 _LATE_NODES = 'sum_over_time(job:nccl_suspect:depth{suspect="straggler", <gpu>=""}[2h])'
 IN_TURN = f"""(sum by (<job>) ({_LATE_NODES}) - max by (<job>) ({_LATE_NODES}))
 / on (<job>)
 count_over_time(job:nccl_gpus:count[2h])"""
 """How late all nodes but one were lately, on the mean: where one after the other is for minutes, its verdicts keep that from being learned."""
 SPREAD = f"""sum by (<job>) (
-  {baselines.lateness_spread("")}
+  {baselines.last(f'{baselines.SPREAD}{{of=~"lateness|{TURNS}"}}')}
   or
   0 * job:nccl_gpus:count
 )"""

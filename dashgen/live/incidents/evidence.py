@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from dashgen.catalogue.baselines import IN_TIME, LATENESS_SPREAD, POSITION, SPREAD, USUAL
+from dashgen.catalogue.baselines import POSITION, SPREAD, USUAL
 from dashgen.config.site import Site
 from dashgen.live.incidents.history import History
 from dashgen.recordings.format import Labels, Series
@@ -99,9 +99,8 @@ def _strays(
     """
     learned = {**of_job, "of": _OF[name]}
     usual = _last(history, USUAL, start, {**learned, **more})
-    spread = _last(history, SPREAD, start, learned)
-    noise = _last(history, LATENESS_SPREAD, start, {**of_job, "of": IN_TIME}) if name == LATENESS else {}
-    of_all = max(noise.values(), default=0.0)
+    spread = _last(history, SPREAD, start, learned)  # of lateness one for all GPUs
+    of_all = max(spread.values(), default=0.0) if name == LATENESS else 0.0
     found = []
     for one in history.series(name, start, end, {**of_job, **more}):
         wide = max(spread.get(one.labels, of_all), _LEAST[name])
