@@ -364,30 +364,29 @@ LITTLE_COMMUNICATION = {
 BLIND: Mapping[str, object] = {"throughput": None, "dcgm": False}
 
 
+def told_in_turn(
+    percent: float, starts: Iterable[int], lasts: int, until: int, companions: Mapping[str, object]
+) -> int:
+    """How often medium tells anything where one GPU after another, each on another node, is late for minutes."""
+    turns = [
+        {"kind": "late-gpu", "node": f"node0{turn % 4 + 1}", "gpu": 3 * turn % 8, "percent": percent}
+        | {"start": f"{start}m", "end": f"{start + lasts}m"}
+        for turn, start in enumerate(starts)
+    ]
+    told = {"lasts": f"{until}m", "jobs": [LITTLE_COMMUNICATION], "events": turns, "companions": companions}
+    return sum(len(each.firing) for each in fired(Site(), told) if dict(each.labels)["sensitivity"] == "medium")
+
+
 @pytest.mark.parametrize(("companions", "most"), [({}, 0), (BLIND, 2)], ids=["throughput", "nothing"])
 def test_gpus_that_are_late_in_turn_for_minutes_are_nobody_where_little_is_communicated(
     companions: Mapping[str, object], most: int
 ) -> None:
-    turns = [
-        {"kind": "late-gpu", "node": f"node0{turn % 4 + 1}", "gpu": 3 * turn % 8, "percent": 1.5}
-        | {"start": f"{25 + 10 * turn}m", "end": f"{31 + 10 * turn}m"}
-        for turn in range(7)
-    ]
-    told = {"lasts": "110m", "jobs": [LITTLE_COMMUNICATION], "events": turns, "companions": companions}
-    late = [each for each in fired(Site(), told) if dict(each.labels)["sensitivity"] == "medium"]
-    assert sum(len(each.firing) for each in late) <= most
+    assert told_in_turn(1.5, range(25, 95, 10), 6, 110, companions) <= most
 
 
 def test_gpus_that_are_late_in_turn_from_the_start_are_soon_nobody() -> None:
-    turns = [
-        {"kind": "late-gpu", "node": f"node0{turn % 4 + 1}", "gpu": 3 * turn % 8, "percent": 6}
-        | {"start": f"{4 * turn}m", "end": f"{4 * turn + 4}m"}
-        for turn in range(15)
-    ]
-    told = {"lasts": "60m", "jobs": [LITTLE_COMMUNICATION], "events": turns, "companions": BLIND}
-    late = [each for each in fired(Site(), told) if dict(each.labels)["sensitivity"] == "medium"]
     # Two turns. Where a wrong verdict kept anything from being learned, eight were told, and three of them again.
-    assert sum(len(each.firing) for each in late) <= 4
+    assert told_in_turn(6, range(0, 60, 4), 4, 60, BLIND) <= 4
 
 
 @pytest.mark.parametrize("companions", [{}, BLIND], ids=["throughput", "nothing"])

@@ -3,8 +3,9 @@
 
 A sample is believed only when a minute later nobody objects: nothing is learned around a verdict or a pause, so
 a fault teaches nothing however long it lasts, and nothing while the job does something else, as in an evaluation. While
-somebody is called late in a job without a past, the lateness of those who are not late is learned, so that a wrong verdict does not keep up itself. What
-was learned last is remembered for half a day. All evidence learns in the same way; the label ``of`` says which it is.
+somebody is called late in a job without a past, the lateness of those who are not late is learned, so that a wrong
+verdict does not keep up itself. What was learned last is remembered for half a day. All evidence learns in the same
+way; the label ``of`` says which it is.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from dashgen.model import Signal, Unit, indented, labelled
 _JUDGED: dict[Evidence, str] = {
     "bandwidth": transport.BANDWIDTH,
     "slowness": transport.SLOW_PATHS,
-    "lateness": lateness.LASTED,
     "throughput": throughput.REACHED,
 }
+_SAMPLES = "\nor".join(labelled(promql, "of", of) for of, promql in _JUDGED.items())
+_OF_LATENESS = labelled(lateness.LASTED, "of", "lateness")
 _LABELS = ("<job>", "of", "<peer>", "transport", "<node>", "<gpu>")
 
 
@@ -36,11 +38,6 @@ def _strays(of: Evidence) -> str:
     return f"""
 (quantile_over_time(0.84, {healthy}[2h]) - quantile_over_time(0.16, {healthy}[2h])) / 2
 * (1 + <10 results> / {_enough(healthy)})"""
-
-
-def _samples(*of: Evidence) -> str:
-    """What was judged a moment ago, of some kinds of evidence."""
-    return "\nor".join(labelled(_JUDGED[each], "of", each) for each in of)
 
 
 def _objected(to: str) -> str:
@@ -60,11 +57,11 @@ SIGNALS = (
         expr=f"""
 (
   (
-    {indented(_samples("bandwidth", "slowness", "throughput"), 4)}
+    {indented(_SAMPLES, 4)}
   )
   unless on (<job>) {_CALLED_LATE}
   or
-  {indented(_samples("lateness"), 2)}
+  {indented(_OF_LATENESS)}
   unless on (<job>) ({_CALLED_LATE} and on (<job>) {spread("lateness")})
   unless on (<job>, <node>, <gpu>) (
     last_over_time(gpu:nccl_lateness_excess:ratio[<objected_within>])
