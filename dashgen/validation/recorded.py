@@ -184,7 +184,7 @@ def left(outcome: engine.Outcome, here: Mapping[Job, Sequence[Span]], names: con
     if not here:
         return 0
     last = max(map(_end, here.values()))
-    made = [(dict(one.labels), one.times[-1]) for one in outcome.series]
+    made = [(dict(one.labels), float(one.times[-1])) for one in outcome.series]
     made += [
         (dict(one.labels), max(end for _, end in spans))
         for one in outcome.alerts
