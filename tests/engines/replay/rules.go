@@ -103,7 +103,7 @@ func load(files []string, every time.Duration, offsets bool, h *history, start i
 	})
 	manager := rules.NewManager(&rules.ManagerOptions{
 		Context: context.Background(), ExternalURL: &url.URL{Scheme: "http", Host: "localhost"},
-		QueryFunc:  rules.EngineQueryFunc(engine, h),
+		QueryFunc: asks(engine, h), GroupLoader: source{},
 		NotifyFunc: func(context.Context, string, ...*rules.Alert) {},
 		Appendable: h, Queryable: h, Logger: log.LoggerFunc(p.log),
 	})
