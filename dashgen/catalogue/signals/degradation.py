@@ -67,6 +67,8 @@ ALERTS = (
         # A job that stands still is not slow: the stall is the page.
         explained_by={"NcclJobStalled": "job"},
         signal=VERDICT,
+        # In its first minutes a job has no past, and somebody is always late or slow in it; without throughput nothing says
+        # that this costs anything, so whoever is named has a ticket until there is a past.
         expr="""
 job:nccl_verdict:depth{state="degraded"} ^ 0
 * on (<job>) group_left (evidence)
@@ -74,10 +76,11 @@ job:nccl_verdict:depth{state="degraded"} ^ 0
 or on (<job>)
 label_replace(
   job:nccl_verdict:depth{state="degraded"} > <depth_without_throughput>
-  unless on (<job>) job:training_throughput_loss:ratio,
+  unless on (<job>) job:training_throughput_loss:ratio
+  and on (<job>) job:nccl_gpus:count offset <10 dumps>,
   "evidence", "none", "", ""
 )""",
-        limit="more than <threshold %> of the throughput is lost; where nothing tells the throughput, the suspect's depth is above <depth_without_throughput %>",
+        limit="more than <threshold %> of the throughput is lost; where nothing tells the throughput, the suspect's depth is above <depth_without_throughput %>, and the job has communicated for ten dumps",
         summary="Job <this_job> is slowed down by its communication; suspect: {{ $labels.suspect }}.",
         description="""
 {{ if eq $labels.evidence "none" -}}
