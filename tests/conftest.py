@@ -9,39 +9,40 @@ from typing import Any
 
 import pytest
 
-# Files in which most tests run real programs on whole recordings, or many processes.
-HEAVY = {
-    "test_annotations",
-    "test_boards_read",
-    "test_cli",
-    "test_clusters",
-    "test_demo",
-    "test_doctor",
-    "test_engines",
-    "test_examples",
-    "test_explain",
-    "test_extras",
-    "test_fabric",
-    "test_faults",
+# Files in which most tests run real programs on whole recordings, or many processes. What takes longest comes first, so
+# that no worker is left with it while the others have nothing to do.
+HEAVY = (
     "test_hard_trials",
-    "test_hostile",
-    "test_hostile_commands",
-    "test_hostile_overlays",
-    "test_incidents",
-    "test_live_faults",
-    "test_mixin",
-    "test_overlay",
-    "test_preview",
-    "test_preview_story",
-    "test_proof",
-    "test_record",
-    "test_score",
-    "test_strange_servers",
-    "test_supply_chain",
-    "test_targets",
-    "test_traces",
     "test_trials",
-}
+    "test_overlay",
+    "test_hostile",
+    "test_doctor",
+    "test_boards_read",
+    "test_faults",
+    "test_hostile_overlays",
+    "test_cli",
+    "test_preview",
+    "test_engines",
+    "test_incidents",
+    "test_score",
+    "test_demo",
+    "test_strange_servers",
+    "test_preview_story",
+    "test_targets",
+    "test_explain",
+    "test_examples",
+    "test_fabric",
+    "test_annotations",
+    "test_record",
+    "test_mixin",
+    "test_traces",
+    "test_supply_chain",
+    "test_live_faults",
+    "test_hostile_commands",
+    "test_extras",
+    "test_proof",
+    "test_clusters",
+)
 
 
 ALL = ""
@@ -78,9 +79,11 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {name: place for place, name in enumerate(HEAVY)}
     for item in items:
-        if item.path.stem in HEAVY:
+        if item.path.stem in places:
             item.add_marker(pytest.mark.heavy)
+    items.sort(key=lambda item: places.get(item.path.stem, len(places)))
 
 
 @pytest.fixture
