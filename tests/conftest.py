@@ -73,8 +73,9 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One worker a core for all tests; none, and so no start of workers, for those that somebody names."""
-    return 0 if named(config) else min(os.cpu_count() or 1, MOST_WORKERS)
+    """One worker a core, or as many as are asked for; none, and none to be started, for tests that somebody names."""
+    asked = os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS", os.cpu_count() or 1)
+    return 0 if named(config) else min(int(asked), MOST_WORKERS)
 
 
 @pytest.hookimpl(tryfirst=True)
