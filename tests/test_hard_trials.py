@@ -22,20 +22,11 @@ from dashgen.simulator.scenario import Scenario, scenario_path
 from dashgen.simulator.simulate import simulate
 from dashgen.validation.judge import Incident
 from dashgen.validation.packs import rule_files
-from dashgen.validation.trials import PACKS, Result, judge
-from dashgen.worlds.draw import Trial, family, trial
+from dashgen.validation.trials import PACKS, Result, execute, run
+from dashgen.worlds.draw import Trial, family
 from dashgen.worlds.worlds import world_trial
 
 pytestmark = pytest.mark.heavy
-
-
-def execute(one: Trial, site: Site) -> list[Firing]:
-    """The alerts of every tier's pack, with scrapes and evaluations at moments of their own."""
-    story = one.recording
-    start, end = story.start.timestamp(), story.end.timestamp()
-    moments = engine.Moments(start, end, story.scrape_interval, site.dump_interval, True)
-    alerts = engine.replay(rule_engine(), rule_files(site), one.series, moments).alerts
-    return [each for each in alerts if each.firing]
 
 
 def simulated(told: Mapping[str, object]) -> Trial:
@@ -46,8 +37,7 @@ def simulated(told: Mapping[str, object]) -> Trial:
 
 def judged(seed: int, kind: str) -> Result:
     assert family(seed) == kind, "the schedule of families has changed: choose another seed"
-    one = trial(seed)
-    return judge(one, execute(one, config.site(one.scenario.site, one.scenario.name)))
+    return run(seed)
 
 
 def incidents(seed: int, kind: str) -> Mapping[str, Incident]:
@@ -61,7 +51,7 @@ def paged(one: Trial, site: Site) -> list[tuple[str, float, float]]:
     """The suspect of each page of medium about a job, from when to when."""
     return [
         (dict(each.labels)["suspect"], start, end)
-        for each in execute(one, site)
+        for each in execute(one, rule_files(site))
         for start, end in each.firing
         if (each.alert, dict(each.labels)["sensitivity"]) == ("NcclJobDegraded", "medium")
     ]
@@ -78,12 +68,12 @@ def fired(
     """The alerts of every tier's pack in a variant of a scenario with a slow network, its series changed."""
     usual = yaml.safe_load(scenario_path("network-25").read_text())
     one = simulated(usual | {"name": "variant", "expect": {}} | told)
-    return execute(replace(one, series=list(change(one.series))), site)
+    return execute(replace(one, series=list(change(one.series))), rule_files(site))
 
 
 def alone(told: Mapping[str, object]) -> list[dict[str, str]]:
     """The labels of every tier's alerts in a scenario of its own."""
-    return [dict(each.labels) for each in execute(simulated(told), Site())]
+    return [dict(each.labels) for each in execute(simulated(told), rule_files(Site()))]
 
 
 def heard(site: Site, told: Mapping[str, object]) -> dict[str, set[str]]:
@@ -544,7 +534,7 @@ def test_a_rail_that_is_slow_from_the_first_minute_is_named_until_it_ends() -> N
     one = simulated(told)
     [fault] = (each for each in one.recording.faults if each.kind == "nic")
     named = {}
-    for each in execute(one, Site()):
+    for each in execute(one, rule_files(Site())):
         labels = dict(each.labels)
         if "suspect" in labels:
             named[labels["sensitivity"], labels["severity"]] = (labels["suspect"], labels["gpu"], each.firing)
@@ -622,7 +612,7 @@ def test_a_page_names_the_slow_node_of_a_domain_and_not_the_one_that_waits_for_i
     assert (one.family, one.scenario.jobs[0].domain) == ("slow-node", 2), "the priors have changed: choose another seed"
     named = {
         (labels["suspect"], labels["node"])
-        for each in execute(one, config.site(one.scenario.site, f"racks-{seed}"))
+        for each in execute(one, rule_files(config.site(one.scenario.site, f"racks-{seed}")))
         if "suspect" in (labels := dict(each.labels)) and labels["severity"] == "critical"
     }
     assert named == {("straggler", fault.node)}
@@ -642,7 +632,7 @@ def test_around_an_evaluation_nobody_is_told_by_what_the_job_is_used_to(seed: in
     spans = [each for each in one.scenario.events if each.kind == "evaluation"]
     told = [
         dict(each.labels)
-        for each in execute(one, config.site(one.scenario.site, f"wide-{seed}"))
+        for each in execute(one, rule_files(config.site(one.scenario.site, f"wide-{seed}")))
         for start, _ in each.firing
         for span in spans
         if "suspect" in dict(each.labels) and span.start <= start - begin <= (span.end or span.start) + 150

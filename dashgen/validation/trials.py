@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random trials: drawn by a seed, executed by Prometheus with the packs of all tiers, and judged."""
+"""Random trials: drawn by a seed, executed by Prometheus' rule engine with the packs of all tiers, and judged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dashgen.config import site as config
-from dashgen.engine.prometheus import Firing, evaluate
+from dashgen.engine import scheduled as engine
+from dashgen.engine.ruletest import Firing
 from dashgen.model import Sensitivity
 from dashgen.validation.cases import SLOWDOWNS, STANDSTILLS, Case, Job
 from dashgen.validation.judge import Verdict, verdict
@@ -42,10 +43,12 @@ def run(seed: int, peers: Mapping[str, str] | None = None) -> Result:
 
 
 def execute(one: Trial, files: Mapping[str, str]) -> list[Firing]:
-    """What fired, by Prometheus' own rule evaluation."""
+    """What fired, with scrapes and evaluations at moments of their own. Raises UserError as ``engine.build``."""
     story = one.recording
     start, end = story.start.timestamp(), story.end.timestamp()
-    return evaluate(files, one.series, start, end, one.scenario.dump_interval, story.scrape_interval, "ALERTS").alerts
+    moments = engine.Moments(start, end, story.scrape_interval, one.scenario.dump_interval, offsets=True)
+    alerts = engine.replay(engine.engine() or engine.build(), files, one.series, moments).alerts
+    return [each for each in alerts if each.firing]
 
 
 def judge(one: Trial, firings: Iterable[Firing], packs: Sequence[str] = PACKS) -> Result:

@@ -4,7 +4,7 @@
 Run: python tests/benchmarks/detection.py [--held-out | --tuning] [--runs N | --reduced] [--jobs N] [--update] ...
      python tests/benchmarks/detection.py [--held-out | --tuning] [--runs N | --reduced] [--jobs N] --write DIR
 
-Every trial is a simulated job of 16 to 64 GPUs, judged by Prometheus' own rule evaluation (``promtool test rules``).
+Every trial is a simulated job of 16 to 64 GPUs, judged by Prometheus' own rule engine (``dashgen.engine.scheduled``).
 Rules are tuned on even seeds; what is published comes from odd seeds, which are held out. Two packs as found
 elsewhere (peers.py) run on the same trials. ``--update`` makes this run the floor below which no later run may fall.
 ``--write`` judges nothing: it writes the trials as recordings, for ``dashgen score --recordings DIR``.
