@@ -23,8 +23,7 @@ from dashgen.catalogue import baselines
 from dashgen.catalogue.signals import degradation, lateness, stalls, throughput, transport, verdict
 from dashgen.config import site as config
 from dashgen.engine import scheduled as engine
-from dashgen.model import Alert, Sensitivity, Signal, Tier
-from dashgen.targets.rulefile import rule_file
+from dashgen.model import Alert, RuleGroup, Sensitivity, Signal, Tier
 from dashgen.validation.measures import shown, view
 from dashgen.validation.packs import Packs
 from dashgen.validation.recorded import Engine, Judged, judge_all
@@ -234,17 +233,16 @@ def _far(name: str, old: float | None, new: float | None) -> bool:
 def listed(wanted: Sequence[Knob]) -> None:
     """Print every number with what it becomes, and see that the rules have it."""
 
-    def text() -> str:
-        groups = [build.recording(site), *(build.alerts(site, tier) for tier in Sensitivity)]
-        return "".join(map(rule_file, groups))
+    def groups() -> list[tuple[RuleGroup, ...]]:
+        return [build.recording(site), *(build.alerts(site, tier) for tier in Sensitivity)]
 
     companions = {name: {"enabled": True} for name in config.Companions.model_fields if name != "throughput"}
     site = config.site({"companions": {**companions, "throughput": {"preset": "megatron-otel"}}}, "sweep")
-    usual = text()
+    usual = groups()
     for knob in wanted:
         for factor in FACTORS:
             with changed(knob, factor):
-                if text() == usual:
+                if groups() == usual:
                     raise ValueError(f"{knob}: no rule changes with it")
         print(knob)
 
