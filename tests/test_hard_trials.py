@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -29,6 +30,7 @@ from dashgen.worlds.worlds import world_trial
 pytestmark = pytest.mark.heavy
 
 MEDIUM = (Sensitivity.MEDIUM,)
+FULL = os.environ.get("DASHGEN_FULL") == "1"
 
 
 def simulated(told: Mapping[str, object]) -> Trial:
@@ -491,21 +493,25 @@ PAUSES = {"kind": "checkpoint", "lasts": "100s", "every": "17m"}
 OTHER_MESSAGES = {"kind": "message-size", "groups": ["tp"], "factor": 0.5, "start": "30m"}
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        {"kind": "network", "loss": 0.15},
-        {"kind": "nic", "loss": 0.2, "node": "node02", "gpu": 1},
-        {"kind": "nvlink", "loss": 0.15, "node": "node02"},
-        {"kind": "late-gpu", "percent": 30, "node": "node02", "gpu": 1},
-        {"kind": "slow-node", "percent": 30, "node": "node02"},
-    ],
-    ids=lambda fault: str(fault["kind"]),
+LONG_FAULTS: Sequence[Mapping[str, object]] = (
+    {"kind": "network", "loss": 0.15},
+    {"kind": "nic", "loss": 0.2, "node": "node02", "gpu": 1},
+    {"kind": "nvlink", "loss": 0.15, "node": "node02"},
+    {"kind": "late-gpu", "percent": 30, "node": "node02", "gpu": 1},
+    {"kind": "slow-node", "percent": 30, "node": "node02"},
 )
+MEANWHILE = {"evidence": (True, PAUSES), "none": (False, PAUSES), "other messages": (True, OTHER_MESSAGES)}
+
+
 @pytest.mark.parametrize(
-    ("evidence", "meanwhile"),
-    [(True, PAUSES), (False, PAUSES), (True, OTHER_MESSAGES)],
-    ids=["evidence", "none", "other messages"],
+    ("fault", "evidence", "meanwhile"),
+    [
+        pytest.param(fault, *told, id=f"{name}-{fault['kind']}")
+        for number, fault in enumerate(LONG_FAULTS)
+        for place, (name, told) in enumerate(MEANWHILE.items())
+        # Each of them once, and all together where there is time.
+        if FULL or place == number % len(MEANWHILE)
+    ],
 )
 def test_a_fault_of_an_hour_is_one_page_until_it_ends(
     fault: Mapping[str, object], evidence: bool, meanwhile: Mapping[str, object]
