@@ -33,6 +33,11 @@ MEDIUM = (Sensitivity.MEDIUM,)
 FULL = os.environ.get("DASHGEN_FULL") == "1"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _with_rule_engine() -> None:
+    rule_engine()
+
+
 def simulated(told: Mapping[str, object]) -> Trial:
     """A trial of a scenario."""
     scenario = Scenario.model_validate(told)
