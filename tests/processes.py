@@ -18,6 +18,7 @@ from dashgen.engine.loopback import opener, reserved_ports
 from dashgen.engine.programs import run
 from dashgen.engine.services import Service
 
+FULL = os.environ.get("DASHGEN_FULL") == "1"  # Whether the largest sizes run.
 PATIENCE = 30.0  # seconds
 DIRECT = opener()
 

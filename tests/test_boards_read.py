@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from typing import Any
 
 import pytest
 from grafana_judge import VERSIONS, Json, View, judged, look, node
-from processes import tool
+from processes import FULL, tool
 
 from dashgen import build
 from dashgen.catalogue.boards.verdicts import STATES, WORDS
@@ -80,7 +79,7 @@ TRUTHS: dict[str, tuple[Truth, Truth, Truth, Truth]] = {
     "healthy-nvl72": (FINE, FINE, FINE, FINE),
 }
 REDUCED = ("attribution", "late-gpu", "killed", "healthy-nvl72")
-CHOSEN = tuple(TRUTHS) if os.environ.get("DASHGEN_FULL") == "1" else REDUCED
+CHOSEN = tuple(TRUTHS) if FULL else REDUCED
 CASES = pytest.mark.parametrize(("name", "moment"), [(name, moment) for name in CHOSEN for moment in MOMENTS])
 
 

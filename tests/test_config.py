@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ import yaml
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
-from processes import tool
+from processes import FULL, tool
 from pydantic import BaseModel
 
 from dashgen import build, catalogue, promql
@@ -396,7 +395,7 @@ def targets(board: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield from each.get("targets", [])
 
 
-EXAMPLES = 300 if os.environ.get("DASHGEN_FULL") == "1" else 30
+EXAMPLES = 300 if FULL else 30
 
 
 @pytest.mark.heavy

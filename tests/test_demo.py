@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -17,7 +16,7 @@ from typing import Any
 
 import pytest
 from command import PATIENCE, dashgen, environment
-from processes import DIRECT, tool
+from processes import DIRECT, FULL, tool
 
 from dashgen.errors import UserError
 from dashgen.live.demo import faults
@@ -27,9 +26,6 @@ from dashgen.live.demo.server import Notification
 from dashgen.live.demo.stack import Stack, running
 from dashgen.live.demo.textfiles import gpu_files
 from dashgen.simulator.scenario import Scenario
-
-FULL = os.environ.get("DASHGEN_FULL") == "1"
-
 
 pytestmark = pytest.mark.usefixtures("no_proxy")
 

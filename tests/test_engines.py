@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from contextlib import ExitStack
@@ -18,7 +17,7 @@ from engines.build import built
 from engines.fleet import fleet
 from engines.timelines import VERDICT, Timelines, joined, lag, timelines
 from hypothesis import given, strategies
-from processes import rule_engine
+from processes import FULL, rule_engine
 from promql_parser import MatrixSelector
 from targets import render
 
@@ -38,7 +37,6 @@ from dashgen.targets import TARGETS
 from dashgen.targets.rulefile import rule_file
 
 RECORDINGS = Path(__file__).parent / "recordings"
-FULL = os.environ.get("DASHGEN_FULL") == "1"
 FEW = ["network-25-short", "stalled-blind"]
 ALL = sorted(path.parent.name for path in RECORDINGS.glob("*/recording.yaml")) if FULL else FEW
 LIVE = (
@@ -63,7 +61,7 @@ class Case:
 
     @property
     def moments(self) -> engine.Moments:
-        return engine.Moments(self.start, self.end, self.story.scrape_interval, self.site.dump_interval, False)
+        return engine.Moments.of(self.story, self.site.dump_interval, offsets=False)
 
     @property
     def evaluations(self) -> float:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pytest
 from command import Done, dashgen, environment, tree
-from processes import tool, wait_until
+from processes import FULL, tool, wait_until
 from test_record import SPAN, START, fleet, prometheus
 
 from dashgen.catalogue.metrics import upstream
@@ -32,7 +32,6 @@ from dashgen.output import writer as output
 from dashgen.recordings.format import SAMPLES, STORY, Recording, Series
 from dashgen.recordings.importing import save
 
-FULL = bool(os.environ.get("DASHGEN_FULL"))
 KILLS = 200 if FULL else 6
 SEED = int(os.environ.get("DASHGEN_SEED", str(random.SystemRandom().randrange(1 << 32))))
 PATIENCE = 120.0  # seconds

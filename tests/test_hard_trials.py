@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 import yaml
-from processes import rule_engine
+from processes import FULL, rule_engine
 
 from dashgen.config import site as config
 from dashgen.config.site import Site
@@ -31,7 +30,6 @@ pytestmark = pytest.mark.heavy
 
 USUAL = yaml.safe_load(scenario_path("network-25").read_text())
 MEDIUM = (Sensitivity.MEDIUM,)
-FULL = os.environ.get("DASHGEN_FULL") == "1"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -577,8 +575,8 @@ def test_a_rail_that_is_slow_from_the_first_minute_is_named_until_it_ends() -> N
 def test_a_verdict_stays_where_every_other_dump_is_scraped_and_from_all_nodes_at_once() -> None:
     """Every other evaluation has no news then, and is no reason to take anything back."""
     site, one = Site(), simulated(few(2, 4, [SLOW_NODE | {"percent": 40, "end": "40m"}]) | {"scrape_interval": 60})
-    start, end = one.recording.start.timestamp(), one.recording.end.timestamp()
-    moments = engine.Moments(start, end, 60, site.dump_interval, False)
+    moments = engine.Moments.of(one.recording, site.dump_interval, offsets=False)
+    start = moments.start
     files, verdict = rule_files(site), "job:nccl_verdict:depth"
     found = engine.replay(rule_engine(), files, one.series, moments, verdict, start).series
     blamed = sorted(at for each in found if dict(each.labels).get("node") == "node02" for at in each.times)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Iterable, Iterator
@@ -17,7 +16,7 @@ import yaml
 from engines import live
 from engines.fleet import fleet
 from engines.timelines import VERDICT, lag, timelines
-from processes import rule_engine
+from processes import FULL, rule_engine
 from targets import render
 
 from dashgen import build, promql
@@ -32,7 +31,6 @@ from dashgen.recordings.format import Series
 from dashgen.targets.layout import FORMS
 from dashgen.targets.rulefile import rule_file
 
-FULL = os.environ.get("DASHGEN_FULL") == "1"
 SITES = {
     "defaults": Site(),
     "clusters": site({"labels": {"cluster": "cluster"}, "layout": {"edge": "vmalert", "global": "mimir"}}, "test"),

@@ -8,7 +8,6 @@ standstill, happens to one at dumps of a second, with DASHGEN_FULL=1.
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import time
@@ -39,7 +38,6 @@ from dashgen.recordings.format import Recording, Series, read_samples, read_stor
 from dashgen.targets.rulefile import rule_file
 from dashgen.validation.packs import rule_files
 
-FULL = bool(os.environ.get("DASHGEN_FULL"))
 TIER = Sensitivity.MEDIUM
 RECORDINGS = Path(__file__).parent / "recordings"
 SCRAPE = 15.0  # seconds, in these recordings
@@ -102,7 +100,7 @@ def unwatched(samples: Samples, story: Recording) -> list[Series]:
 
 
 FAULTS = (late_scrapes, wrong_clocks, half_gone, unwatched)
-NAMES = ("network-13", "late-gpu-20", "healthy", "stalled") if FULL else ("network-13",)
+NAMES = ("network-13", "late-gpu-20", "healthy", "stalled") if processes.FULL else ("network-13",)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda each: each.__name__)
@@ -113,7 +111,7 @@ def test_the_pages_of_a_recording_come_and_no_others(
     story = read_story(RECORDINGS / name)
     site = config.site(story.site, name)
     samples = [one for one in fault(read_samples(RECORDINGS / name), story) if one.times.size]
-    moments = Moments(story.start.timestamp(), story.end.timestamp(), SCRAPE, site.dump_interval, offsets=True)
+    moments = Moments.of(story, site.dump_interval, offsets=True)
     outcome = engine.replay(processes.rule_engine(), rule_files(site), samples, moments)
     assert not any(rule.failures for rule in outcome.rules)
     found = pages(outcome.alerts)
@@ -231,7 +229,7 @@ EVENTS: dict[str, tuple[float, Callable[[Server], None], float]] = {
 
 
 @pytest.mark.heavy
-@pytest.mark.skipif(not FULL, reason="takes two minutes each; DASHGEN_FULL=1 runs it")
+@pytest.mark.skipif(not processes.FULL, reason="takes two minutes each; DASHGEN_FULL=1 runs it")
 @pytest.mark.parametrize("event", EVENTS)
 def test_a_real_prometheus_pages_once_and_recovers(server: Server, event: str) -> None:
     story, recorded = read_story(RECORDINGS / "network-13"), read_samples(RECORDINGS / "network-13")

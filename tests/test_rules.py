@@ -286,7 +286,7 @@ def test_whatever_happens_to_jobs_without_an_id_nobody_is_called(name: str) -> N
         replace(one, labels=tuple((key, "unknown" if key == "slurm_job_id" else value) for key, value in one.labels))
         for one in read_samples(folder)
     ]
-    moments = engine.Moments(story.start.timestamp(), story.end.timestamp(), story.scrape_interval, 30, True)
+    moments = engine.Moments.of(story, 30, offsets=True)
     for found, called in ((samples, False), (read_samples(folder), True)):
         fired = engine.replay(rule_engine(), rule_files(config.Site()), found, moments).alerts
         assert any(each.firing for each in fired) is called

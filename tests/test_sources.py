@@ -75,10 +75,9 @@ def spoken(one: Series, found: Site) -> Series | None:
 def test_a_slow_network_is_found_in_what_another_source_writes(found: Site) -> None:
     story = read_story(RECORDING)
     samples = [said for one in read_samples(RECORDING) if (said := spoken(one, found))]
-    start, end = story.start.timestamp(), story.end.timestamp()
-    moments = engine.Moments(start, end, story.scrape_interval, found.dump_interval, False)
+    moments = engine.Moments.of(story, found.dump_interval, offsets=False)
     rules = {"rules": rule_file(build.recording(found))}
-    made = engine.replay(rule_engine(), rules, samples, moments, VERDICT, start).series
+    made = engine.replay(rule_engine(), rules, samples, moments, VERDICT, moments.start).series
 
     verdicts = {(labels.get("state"), labels.get("suspect")) for labels in (dict(one.labels) for one in made)}
     assert ("degraded", "network") in verdicts

@@ -19,6 +19,7 @@ from command import dashgen
 from hostile import examples
 from hypothesis import example, given
 from hypothesis import strategies as st
+from processes import FULL
 from servers import Reply, answering, vector
 
 from dashgen import promql
@@ -41,7 +42,6 @@ from dashgen.live.incidents.windows import VERDICT
 from dashgen.live.recorder import selection
 from dashgen.live.recorder.record import record
 
-FULL = os.environ.get("DASHGEN_FULL") == "1"
 SEED = os.environ.get("DASHGEN_SEED", str(random.SystemRandom().randrange(1 << 32)))
 SITE = config.Site()
 END = datetime(2026, 3, 19, 15, tzinfo=UTC)

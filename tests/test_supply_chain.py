@@ -6,7 +6,6 @@ With DASHGEN_FULL=1 the wheel goes into an empty environment, with what pip find
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -24,7 +23,7 @@ import typer
 from command import PATIENCE, environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from processes import tool
+from processes import FULL, tool
 from sbom import ROOT, Locked
 
 from dashgen.catalogue.metrics import upstream
@@ -195,7 +194,7 @@ def test_what_is_in_the_wheel_is_all_that_commands_need(built: Path, tmp_path: P
 
 
 @pytest.mark.heavy
-@pytest.mark.skipif(not os.environ.get("DASHGEN_FULL"), reason="fetches packages; DASHGEN_FULL=1 runs it")
+@pytest.mark.skipif(not FULL, reason="fetches packages; DASHGEN_FULL=1 runs it")
 def test_the_wheel_in_an_empty_environment_runs_every_command(built: Path, tmp_path: Path) -> None:
     tool("promtool"), tool("prometheus")
     assert {words.split()[0] for words, _ in COMMANDS} == set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]

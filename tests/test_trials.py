@@ -13,7 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from processes import rule_engine
+from processes import FULL, rule_engine
 
 from dashgen.config import site as config
 from dashgen.engine.prometheus import Firing
@@ -325,7 +325,7 @@ def test_criteria_have_names_of_their_own() -> None:
 def test_the_packs_are_as_good_as_in_the_last_good_run() -> None:
     """A part of the tuning seeds by default, so that held-out seeds stay held out; all held-out trials in full."""
     rule_engine()
-    chosen = ["--held-out"] if os.environ.get("DASHGEN_FULL") == "1" else ["--tuning", "--reduced"]
+    chosen = ["--held-out"] if FULL else ["--tuning", "--reduced"]
     jobs = str(os.cpu_count() or 1)
     done = subprocess.run(
         [sys.executable, str(BENCHMARK), *chosen, "--jobs", jobs], capture_output=True, text=True, check=False

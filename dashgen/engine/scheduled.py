@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from dashgen.engine.programs import Done, broken, missing, run, short_lived
 from dashgen.engine.ruletest import Firing
 from dashgen.errors import UserError, one_line
-from dashgen.recordings.format import Labels, Series
+from dashgen.recordings.format import Labels, Recording, Series
 
 SOURCE = Path(__file__).parents[2] / "tests" / "engines" / "replay"
 _SECONDS = 3600.0
@@ -69,6 +69,11 @@ class Moments:
     offsets: bool
     late: float = 0.0
     reverse: bool = False
+
+    @classmethod
+    def of(cls, story: Recording, every: float, *, offsets: bool) -> Moments:
+        """Those of a recording from its beginning to its end."""
+        return cls(story.start.timestamp(), story.end.timestamp(), story.scrape_interval, every, offsets)
 
 
 # The program.

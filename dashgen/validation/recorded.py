@@ -148,9 +148,8 @@ def _replay(
     since: float,
 ) -> engine.Outcome:
     assert using.program is not None
-    start, end = story.start.timestamp(), story.end.timestamp()
-    moments = engine.Moments(start, end, story.scrape_interval, site.dump_interval, using.offsets)
-    return engine.replay(using.program, files, samples, moments, _LEFT if since <= end else "", since)
+    moments = engine.Moments.of(story, site.dump_interval, offsets=using.offsets)
+    return engine.replay(using.program, files, samples, moments, _LEFT if since <= moments.end else "", since)
 
 
 def _end(spans: Sequence[Span]) -> float:

@@ -44,9 +44,7 @@ def run(seed: int, peers: Mapping[str, str] | None = None) -> Result:
 
 def execute(one: Trial, files: Mapping[str, str]) -> list[Firing]:
     """What fired, with scrapes and evaluations at moments of their own. Raises UserError as ``engine.build``."""
-    story = one.recording
-    start, end = story.start.timestamp(), story.end.timestamp()
-    moments = engine.Moments(start, end, story.scrape_interval, one.scenario.dump_interval, offsets=True)
+    moments = engine.Moments.of(one.recording, one.scenario.dump_interval, offsets=True)
     alerts = engine.replay(engine.engine() or engine.build(), files, one.series, moments).alerts
     return [each for each in alerts if each.firing]
 
