@@ -34,7 +34,7 @@ from dashgen.worlds.draw import Split, seeds, trial
 
 FLOOR = Path(__file__).with_name("detection.json")
 RUNS = 471  # three times the schedule of families
-REDUCED = 16
+REDUCED = 30
 ALL = (*PACKS, *PEERS)
 
 
