@@ -77,7 +77,7 @@ def test_without_offsets_the_engine_says_what_promtool_says(program: str, name: 
         for path, text in rule_files(config.site(story.site, name)).items()
     }
     start, end = story.start.timestamp(), story.end.timestamp()
-    ours = engine.replay(program, files, samples, Moments(start, end, story.scrape_interval, 30.0, False), "job:.*")
+    ours = engine.replay(program, files, samples, Moments.of(story, 30.0, offsets=False), "job:.*")
     theirs = evaluate(files, samples, start, end, 30, story.scrape_interval, '{__name__=~"ALERTS|job:.*"}')
     assert [each for each in ours.alerts if each.firing] == [each for each in theirs.alerts if each.firing]
     assert any(each.firing for each in ours.alerts)
