@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
@@ -95,6 +97,14 @@ def test_only_one_client_asks_servers_of_others() -> None:
             # The engine asks the programs that it starts itself.
             ours = ("engine.loopback",)
             assert module in ("live.client.http", "live.client.connections", *ours), module
+
+
+def test_what_is_slow_to_import_waits_for_the_command_that_needs_it() -> None:
+    slow = {"grafanalib", "numpy", "plotly", "promql_parser", "pydantic", "re2", "rich", "urllib3", "yaml"}
+    loaded = "import sys, dashgen.cli.main; print(*sys.modules)"
+    told = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout.split()
+    assert "dashgen.cli.main" in told
+    assert slow.isdisjoint(told)
 
 
 MOST_LINES, MOST_OF_A_FUNCTION, MOST_MODULES = 400, 60, 12

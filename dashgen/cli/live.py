@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dashgen import durations
 from dashgen.cli.terminal import (
     Config,
     OutFile,
@@ -48,6 +47,8 @@ Since = Annotated[str | None, typer.Option("--since", help="instead of --start: 
 
 def span(start: datetime | None, end: datetime | None, since: str | None) -> tuple[datetime, datetime]:
     """Begin and end of what is asked about. Raises UserError unless exactly one option says when it begins."""
+    from dashgen import durations
+
     if (start is None) == (since is None):
         raise UserError("--start, --since: give one of them, for example --since 2h")
     until = utc(end) if end else datetime.now(UTC)
