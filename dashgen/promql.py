@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -60,6 +61,7 @@ class Selector:
     matchers: tuple[Matcher, ...]
 
 
+@lru_cache(maxsize=1024)
 def parse(expr: str) -> Tree:
     """The tree of an expression in which Grafana variables and macros may stand; ValueError when it is not PromQL.
 

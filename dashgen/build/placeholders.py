@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from dashgen import durations
 from dashgen.build.once import once
@@ -17,6 +18,8 @@ from dashgen.config.values import escaped
 _DUMPS = re.compile(r"<(\d+) dumps( in a row)?>")
 _RESULTS = re.compile(r"<(\d+) results>")
 _NAME = re.compile(r"<([a-z][a-z0-9_]*)>")
+# What an empty <selector> leaves where nothing else was selected.
+_BRACES = re.compile(r"(?<=[\w>])\{\}")
 
 # Buckets of types that NCCL cannot name (uint8) wrap to sizes of 0B or millions of TB: never part of any verdict.
 CLEAN = 'message_size!~"0B|.*TB"'
@@ -230,9 +233,14 @@ def fill(template: str, site: Site, more: Mapping[str, str] | None = None) -> st
 
     Raises KeyError for a placeholder that nobody defines: that is a mistake in the catalogue.
     """
-    known = {**words(site), **(more or {})}
-    # An empty <selector> takes its comma with it, and braces that would hold nothing else.
-    empty = f"<(?:{'|'.join(name for name, value in known.items() if not value)})>"
-    text = re.sub(rf",\s*{empty}|{empty}(?:,\s*)?", "", template.strip())
-    text = re.sub(r"(?<=[\w>])\{\}", "", text)
+    known = {**words(site), **more} if more else words(site)
+    text = _nothing(tuple(name for name, value in known.items() if not value)).sub("", template.strip())
+    text = _BRACES.sub("", text)
     return _NAME.sub(lambda match: known[match[1]], _spans(text, site))
+
+
+@lru_cache(maxsize=64)
+def _nothing(names: tuple[str, ...]) -> re.Pattern[str]:
+    """Placeholders that stand for nothing: an empty <selector> takes its comma with it."""
+    empty = f"<(?:{'|'.join(names)})>"
+    return re.compile(rf",\s*{empty}|{empty}(?:,\s*)?")
