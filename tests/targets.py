@@ -38,11 +38,16 @@ def render(name: str, site: Site) -> dict[str, str]:
     return _RENDERED[name, key]
 
 
+def loaded(text: str) -> Any:
+    """What a YAML file says, ten times as fast as ``yaml.safe_load``."""
+    return yaml.load(text, yaml.CSafeLoader)
+
+
 def documents(files: Files, kind: str = "") -> Iterator[Json]:
     """YAML and JSON documents, of one Kubernetes kind where one is named."""
     for path, text in files.items():
         if path.endswith((".yaml", ".json")):
-            found = [json.loads(text)] if path.endswith(".json") else yaml.safe_load_all(text)
+            found = [json.loads(text)] if path.endswith(".json") else yaml.load_all(text, yaml.CSafeLoader)
             yield from (each for each in found if not kind or each.get("kind") == kind)
 
 
@@ -55,7 +60,7 @@ def expected_rules(site: Site, target: str = "files") -> dict[str, Json]:
     """The groups of the files target, of the site as another target has it: recording rules and the site's own tier."""
     files = render("files", TARGETS[target].site(site))
     paths = ["rules/recording.yaml", f"rules/alerts/{site.sensitivity}.yaml"]
-    return by_name([group for path in paths for group in yaml.safe_load(files[path])["groups"]])
+    return by_name([group for path in paths for group in loaded(files[path])["groups"]])
 
 
 def prometheus_groups(name: str, site: Site) -> dict[str, Json]:

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-import yaml
 from engines import live
 from engines.fleet import fleet
 from engines.timelines import VERDICT, lag, timelines
 from processes import FULL, rule_engine
-from targets import render
+from targets import loaded, render
 
 from dashgen import build, promql
 from dashgen.build.layout import levels
@@ -40,7 +39,7 @@ SITES = {
 
 
 def groups(found: Site, path: str) -> list[dict[str, object]]:
-    return list(yaml.safe_load(render("layout", found)[f"layout/{path}.yaml"])["groups"])
+    return list(loaded(render("layout", found)[f"layout/{path}.yaml"])["groups"])
 
 
 def reads(found: Site, path: str) -> dict[str, frozenset[str]]:
@@ -53,7 +52,7 @@ def reads(found: Site, path: str) -> dict[str, frozenset[str]]:
 def test_every_series_is_recorded_on_one_level_and_what_the_other_reads_travels_up(name: str) -> None:
     found = SITES[name]
     edge, above = reads(found, "edge"), reads(found, "global")
-    (keep,) = yaml.safe_load(render("layout", found)["layout/travels.yaml"])
+    (keep,) = loaded(render("layout", found)["layout/travels.yaml"])
     travels = set(keep["regex"].split("|"))
     whole = {rule.record for group in build.recording(found) for rule in group.rules if isinstance(rule, RecordingRule)}
     alerts = {rule.alert for group in build.alerts(found, found.sensitivity) for rule in group.rules}  # type: ignore[union-attr]
@@ -108,7 +107,7 @@ def test_two_edges_and_a_global_level_say_what_one_server_says() -> None:
     )
 
     files = render("layout", found)
-    (keep,) = yaml.safe_load(files["layout/travels.yaml"])
+    (keep,) = loaded(files["layout/travels.yaml"])
     travelled = [
         one
         for shard in range(2)
@@ -132,7 +131,7 @@ def test_jobs_of_equal_numbers_stay_apart_by_the_label_of_their_edge() -> None:
     found, every = site({"labels": {"cluster": "cluster"}}, "test"), 30.0
     samples, start, end = fleet(["network-25-short", "nvlink-node"])
     moments, files = engine.Moments(start, end, 15.0, every, False), render("layout", found)
-    (keep,) = yaml.safe_load(files["layout/travels.yaml"])
+    (keep,) = loaded(files["layout/travels.yaml"])
     travelled = []
     for shard, cluster in enumerate(("a", "b")):
         own = [labelled(one, slurm_job_id="7") for one in of_shard(samples, shard, 2)]

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from command import dashgen, tree
-from targets import boards, evaluate, managed_groups, prometheus_groups, render
+from targets import boards, evaluate, loaded, managed_groups, prometheus_groups, render
 
 import dashgen as package
 from dashgen import build
@@ -62,7 +61,7 @@ def test_the_rules_and_the_folder_are_changed_in_every_target(changed: config.Si
     if target in ("grafana-alerting", "grafana-operator", "terraform"):
         groups = managed_groups(target, changed)
     elif target == "files":
-        groups = {group["name"]: group for group in yaml.safe_load(files["rules/alerts/medium.yaml"])["groups"]}
+        groups = {group["name"]: group for group in loaded(files["rules/alerts/medium.yaml"])["groups"]}
     elif target in RULES:
         groups = prometheus_groups(target, changed)
     else:

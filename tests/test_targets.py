@@ -16,7 +16,7 @@ import pytest
 import yaml
 from processes import tool
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
-from targets import boards, documents, expected_rules, managed_groups, prometheus_groups, render
+from targets import boards, documents, expected_rules, loaded, managed_groups, prometheus_groups, render
 
 import dashgen
 from dashgen import build, catalogue, durations
@@ -435,7 +435,7 @@ def test_provisioned_rules_have_what_grafana_asks_for(name: str) -> None:
 
 def broken(change: str) -> dict[str, Any]:
     """A good alert with one thing wrong."""
-    found = yaml.safe_load(render("grafana-alerting", site("defaults"))["grafana-alerting/nccl-alerts.yaml"])
+    found = loaded(render("grafana-alerting", site("defaults"))["grafana-alerting/nccl-alerts.yaml"])
     rule: dict[str, Any] = found["groups"][0]["rules"][0]
     exec(change, {"rule": rule})
     return rule
@@ -560,7 +560,7 @@ def test_the_compose_example_mounts_what_a_build_writes_and_prometheus_takes_its
     for path, text in render("files", site("defaults")).items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
-    stack = yaml.safe_load((EXAMPLES / "compose.yaml").read_text())
+    stack = loaded((EXAMPLES / "compose.yaml").read_text())
     mounts = [volume for service in stack["services"].values() for volume in service.get("volumes", [])]
     inside = {}
     for mount in mounts:
@@ -568,18 +568,16 @@ def test_the_compose_example_mounts_what_a_build_writes_and_prometheus_takes_its
         if source.startswith("./") and source != "./textfile":
             assert (tmp_path / source).exists(), source
             inside[target] = tmp_path / source
-    provider = yaml.safe_load((tmp_path / "dashboards/provisioning/dashboards/dashgen.yaml").read_text())["providers"][
-        0
-    ]
+    provider = loaded((tmp_path / "dashboards/provisioning/dashboards/dashgen.yaml").read_text())["providers"][0]
     assert provider["options"]["path"] in inside
-    prometheus = yaml.safe_load(stack["configs"]["prometheus"]["content"])
+    prometheus = loaded(stack["configs"]["prometheus"]["content"])
     assert prometheus["rule_files"] == ["/etc/prometheus/rules/*.yaml"]
     prometheus["rule_files"] = [
         str(path) for target, path in inside.items() if target.startswith("/etc/prometheus/rules")
     ]
     (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(prometheus))
     assert "2 rule files found" in run(tool("promtool"), "check", "config", str(tmp_path / "prometheus.yml"))
-    source = yaml.safe_load(stack["configs"]["datasources"]["content"])["datasources"][0]
+    source = loaded(stack["configs"]["datasources"]["content"])["datasources"][0]
     assert source["uid"] == grafana_rules.GrafanaAlertingKeys().datasource_uid
 
 
@@ -609,15 +607,15 @@ def test_the_commands_of_the_target_page_run_and_its_table_names_every_target(tm
         done = command(*line.split(), cwd=tmp_path)
         assert done.returncode == 0, done.stderr
     for text in re.findall(r"`targets: (\{.*?\})`", page):
-        config.site({"targets": yaml.safe_load(text)}, "page")
+        config.site({"targets": loaded(text)}, "page")
 
 
 def test_a_dollar_in_a_folder_is_not_filled_in_by_the_environment_of_grafana() -> None:
     found = config.site({"grafana": {"folder": "Team $A ${B} $$"}}, "test")
     made = build.bundle(found, [Sensitivity.LOW])
-    provider = yaml.safe_load(TARGETS["files"].render(made, found)["dashboards/provisioning/dashboards/dashgen.yaml"])
+    provider = loaded(TARGETS["files"].render(made, found)["dashboards/provisioning/dashboards/dashgen.yaml"])
     managed = TARGETS["grafana-alerting"].render(made, found).values()
-    folders = {group["folder"] for text in managed for group in yaml.safe_load(text)["groups"]}
+    folders = {group["folder"] for text in managed for group in loaded(text)["groups"]}
     assert {provider["providers"][0]["folder"], *folders} == {"Team $$A $${B} $$$$"}
 
 
@@ -632,6 +630,6 @@ def test_further_keys_of_groups_are_written_as_they_were_given() -> None:
     made = build.bundle(found, [Sensitivity.LOW])
     for name, section in given.items():
         for text in TARGETS[name].render(made, found).values():
-            for group in yaml.safe_load(text)["groups"]:
+            for group in loaded(text)["groups"]:
                 assert section["group"].items() <= group.items()
                 assert group.get("partial_response_strategy") == ("abort" if name == "thanos" else None)

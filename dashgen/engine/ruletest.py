@@ -18,6 +18,7 @@ import yaml
 
 from dashgen import durations
 from dashgen.errors import UserError, one_line
+from dashgen.guard.files import Loader
 from dashgen.recordings.format import Labels, Series, number, selector
 
 
@@ -128,7 +129,7 @@ def alert_tests(moments: Mapping[str, Collection[float]], start: float) -> dict[
 
 def _groups(name: str, text: str) -> list[dict[str, Any]]:
     try:
-        groups = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))["groups"]
+        groups = yaml.load(text, Loader)["groups"]
         return [{"name": group["name"], "rules": list(group["rules"])} for group in groups]
     except (yaml.YAMLError, KeyError, TypeError) as error:
         raise UserError(f"{name}: groups: not a rule file: {one_line(error)}") from error

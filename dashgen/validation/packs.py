@@ -14,12 +14,10 @@ from dashgen import build
 from dashgen.config import site as config
 from dashgen.engine import evaluated
 from dashgen.errors import UserError
-from dashgen.guard.files import parse_yaml, read_text
+from dashgen.guard.files import Loader, parse_yaml, read_text
 from dashgen.guard.text import line
 from dashgen.model import Sensitivity
 from dashgen.targets.rulefile import to_yaml
-
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ def apart(files: Mapping[str, str]) -> dict[str, str]:
     seen: set[str] = set()
     made = {}
     for name, text in files.items():
-        groups = yaml.load(text, _Loader)["groups"] or []
+        groups = yaml.load(text, Loader)["groups"] or []
         if seen & {group["name"] for group in groups}:
             groups = [{**group, "name": f"{name}: {group['name']}"} for group in groups]
             text = to_yaml({"groups": groups})
