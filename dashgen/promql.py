@@ -313,8 +313,13 @@ def empty(tree: Tree, silent: Collection[str]) -> bool:
     if isinstance(tree, ast.Call):
         return not tree.func.name.startswith("absent") and any(empty(each, silent) for each in tree.args)
     if isinstance(tree, ast.BinaryExpr):
-        left, right = empty(tree.lhs, silent), empty(tree.rhs, silent)
-        return {"or": left and right, "unless": left}.get(str(tree.op), left or right)
+        match str(tree.op):
+            case "or":
+                return empty(tree.lhs, silent) and empty(tree.rhs, silent)
+            case "unless":
+                return empty(tree.lhs, silent)
+            case _:
+                return empty(tree.lhs, silent) or empty(tree.rhs, silent)
     if isinstance(tree, ast.AggregateExpr | ast.ParenExpr | ast.UnaryExpr | ast.SubqueryExpr):
         return empty(tree.expr, silent)
     return False
