@@ -56,19 +56,15 @@ class Case:
         self.story: Recording = read_story(folder)
         self.samples: list[Series] = read_samples(folder)
         self.recording = {"recording.yaml": rule_file(build.recording(self.site))}
-        self.start, self.end = self.story.start.timestamp(), self.story.end.timestamp()
-
-    @property
-    def moments(self) -> engine.Moments:
-        return engine.Moments.of(self.story, self.site.dump_interval, offsets=False)
+        self.moments = engine.Moments.of(self.story, self.site.dump_interval, offsets=False)
 
     @property
     def evaluations(self) -> float:
-        return (self.end - self.start) / self.site.dump_interval
+        return (self.moments.end - self.moments.start) / self.site.dump_interval
 
     def played(self, moments: engine.Moments) -> Timelines:
-        found = engine.replay(rule_engine(), self.recording, self.samples, moments, VERDICT, self.start)
-        return timelines(found.series, self.start, self.site.dump_interval)
+        found = engine.replay(rule_engine(), self.recording, self.samples, moments, VERDICT, moments.start)
+        return timelines(found.series, moments.start, self.site.dump_interval)
 
     @property
     def files(self) -> dict[str, str]:
@@ -76,9 +72,9 @@ class Case:
 
     def tested(self) -> Timelines:
         """What promtool says, which fails where an alert does."""
-        every = int(self.site.dump_interval)
-        found = evaluate(self.files, self.samples, self.start, self.end, every, self.story.scrape_interval, VERDICT)
-        return timelines(found.series, self.start, every)
+        start, end, every = self.moments.start, self.moments.end, int(self.site.dump_interval)
+        found = evaluate(self.files, self.samples, start, end, every, self.story.scrape_interval, VERDICT)
+        return timelines(found.series, start, every)
 
 
 @cache
@@ -153,7 +149,7 @@ def test_thanos_ruler_says_the_same(tmp_path: Path) -> None:
     program = built("thanos", "thanos", build=False)
     with live.thanos(tmp_path / "thanos", rule_file(build.recording(site)), program) as (source, query):
         begin = (time.time() // live.DUMP + 2) * live.DUMP
-        live.play(live.quickened(case.samples, case.start, begin, factor), source)
+        live.play(live.quickened(case.samples, case.moments.start, begin, factor), source)
         end = time.time()
         said = timelines(live.found(query, VERDICT, begin - 60, end), begin, live.DUMP)
 
@@ -183,7 +179,7 @@ def test_replicas_that_evaluate_at_other_moments_start_again_or_look_back_less_s
         }
         begin = (time.time() // live.DUMP + 2) * live.DUMP
         fault = next(each.start for each in case.story.faults).timestamp()
-        away = begin + (fault - case.start) * factor - 6 * live.DUMP
+        away = begin + (fault - case.moments.start) * factor - 6 * live.DUMP
         replica, _ = servers["again"]
 
         def restart(moment: float) -> None:
@@ -193,7 +189,7 @@ def test_replicas_that_evaluate_at_other_moments_start_again_or_look_back_less_s
                 replica.start()
 
         urls = {name: url for name, (_, url) in servers.items()}
-        live.play(live.quickened(case.samples, case.start, begin, factor), *urls.values(), before=restart)
+        live.play(live.quickened(case.samples, case.moments.start, begin, factor), *urls.values(), before=restart)
         end = time.time()
         said = {
             name: joined(timelines(live.found(url, VERDICT, begin - 60, end), begin, live.DUMP))
