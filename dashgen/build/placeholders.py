@@ -157,6 +157,8 @@ def _times(site: Site) -> dict[str, str]:
         "present": f"last_over_time(node:nccl_gpus:count[{looked}])",
         # A window that holds the last result of a group that is evaluated every four dumps.
         "slow_result": looked,
+        # The same for what is learned: where results come late, one such evaluation passes before it is remembered.
+        "last_learned": durations.text(_looked(site) + (4 * site.dump_interval if site.late_results else 0)),
         # The moment of the newest result that a rule can see.
         "now": f"(time() - {number(lag(site))})" if site.late_results else "time()",
         # How long before now the result is that came before the newest one that a rule can see, and a window of both.

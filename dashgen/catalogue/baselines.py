@@ -28,7 +28,8 @@ POSITION = 0.2
 
 def usual(of: Evidence, chosen: str = "") -> str:
     """What evidence, or the ``chosen`` series of it, was last used to. Matched with its values ``ignoring (of)``."""
-    learned, remembered = (f"last_over_time({only(name, of, chosen)}[<slow_result>])" for name in (USUAL, REMEMBERED))
+    learned = f"last_over_time({only(USUAL, of, chosen)}[<last_learned>])"
+    remembered = f"last_over_time({only(REMEMBERED, of, chosen)}[<slow_result>])"
     return f"({learned} or {remembered})"
 
 
