@@ -177,6 +177,7 @@ def test_a_label_that_alerts_have_already_is_refused_by_its_key(label: str, wher
 
 def test_no_alert_reaches_the_receiver_of_the_site_by_accident(tmp_path: Path) -> None:
     example: Any = build.alertmanager(config.Site())
+    assert {"nobody", "pager", "tickets"} == {each["name"] for each in example["receivers"]}
     example["route"]["receiver"] = "own"
     example["receivers"].append({"name": "own"})
     (tmp_path / "alertmanager.yml").write_text(yaml.safe_dump(example))
