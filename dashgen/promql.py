@@ -26,7 +26,7 @@ VARIABLE_NAME = "grafana_variable"
 """Stands for a name that Grafana fills in; a result that has this label can have any."""
 
 _TOKENS = re.compile(
-    r"""(?P<text>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`[^`]*`)"""
+    r"""(?P<text>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`[^`]*`|\#[^\n]*)"""
     r"""|(?P<window>\[[^\]]*\]|\boffset\s+\$\{?\w+\}?)"""
     r"""|(?P<variable>\$\{\w+(?::\w+)?\}|\$[A-Za-z_]\w*)"""
 )

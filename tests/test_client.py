@@ -19,7 +19,7 @@ from servers import Asked, Reply, answering, dripping, success, vector
 
 from dashgen.errors import UserError
 from dashgen.live.client.access import Access, access
-from dashgen.live.client.answers import Alertmanagers, Rules, Targets, Values, read
+from dashgen.live.client.answers import Alertmanagers, Rules, Values, read
 from dashgen.live.client.api import Prometheus
 from dashgen.live.client.http import Client, Limits, TooLarge
 
@@ -191,8 +191,9 @@ def test_credentials_come_from_the_environment_or_a_file(tmp_path: Path) -> None
     token, config = tmp_path / "token", tmp_path / "http.yml"
     token.write_text(f"{SECRET}\n")
     config.write_text(
-        f"basic_auth: {{username: me, password_file: {token}}}\nhttp_headers: {{X-Scope-OrgID: {{values: [team]}}}}\n"
+        f"basic_auth: {{username: me, password_file: {token}}}\nhttp_headers: {{X-Scope-OrgID: {{files: [team]}}}}\n"
     )
+    (tmp_path / "team").write_text("team\n")
     found = {
         "token": access("PROMETHEUS", environment={"DASHGEN_PROMETHEUS_TOKEN": SECRET}),
         "file": access("PROMETHEUS", environment={"DASHGEN_PROMETHEUS_TOKEN_FILE": str(token)}),
@@ -307,7 +308,7 @@ JSON = st.recursive(
 )
 
 
-@given(JSON, st.sampled_from([Values, Rules, Targets, Alertmanagers, list[str]]))
+@given(JSON, st.sampled_from([Values, Rules, Alertmanagers, list[str]]))
 def test_any_json_is_read_or_refused_in_one_line(data: object, model: type[object]) -> None:
     for body in (json.dumps(data), json.dumps({"status": "success", "data": data})):
         try:

@@ -39,6 +39,8 @@ def told(before: str, after: str, path: str = "rules/alerts/low.yaml") -> list[s
         ('x{a="1"} > 3 * 30', 'x{a="1"} > 4 * 30', "stricter"),
         ("x > 1 or y < 2", "x > 2 or y < 1", "stricter"),
         ("x > 1 or y > 2", "x > 2 or y > 1", "changed"),
+        ("x > 1 unless y > 2", "x > 2 unless y > 2", "stricter"),
+        ("x > 1 unless y > 2", "x > 1 unless y > 3", "changed"),
         ('x{a="1"} > 3', 'x{a="2"} > 3', "changed"),
         ("x[5m] > 3", "x[6m] > 3", "changed"),
         ("x > 3 * 30", "x > 3 * 60", "changed"),
@@ -81,6 +83,14 @@ def test_alerts_are_counted_by_what_happened_and_where() -> None:
         "1 alert added in low (C)",
         "1 alert removed in high (D)",
     ]
+
+
+def test_alerts_of_one_name_and_two_severities_are_told_by_either() -> None:
+    def pack(slow: int, slower: int) -> str:
+        return rules(alert(f"x > {slow}"), alert(f"x > {slower}"))
+
+    assert told(pack(1, 2), pack(3, 2)) == told(pack(1, 2), pack(1, 3)) == ["1 alert stricter in low (NcclX)"]
+    assert told(pack(1, 3), pack(2, 2)) == told(pack(1, 3), rules(alert("x > 1"))) == ["1 alert changed in low (NcclX)"]
 
 
 def board(*titles: str, **more: Any) -> str:

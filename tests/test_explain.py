@@ -42,7 +42,7 @@ from dashgen.recordings.format import Series, read_samples, read_story
 EVERYTHING = config.site({"companions": {"slurm": {"enabled": True}, "throughput": {"metric": "mfu"}}}, "test")
 KEYS = {*Site.model_fields, *(f"companions.{name}" for name in Companions.model_fields)}
 BARE = config.site(
-    {"companions": {name: {"enabled": False} for name in COMPANIONS if name not in ("throughput", "slurm")}}, "test"
+    {"companions": {name: {"enabled": False} for name in ("textfile", *COMPANIONS) if name != "slurm"}}, "test"
 )
 
 

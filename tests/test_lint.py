@@ -359,6 +359,16 @@ def test_a_folder_of_ones_own_build_is_clean_whatever_else_lies_in_it(tmp_path: 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.parametrize("key", ["dashboard", "spec"])
+def test_a_dashboard_is_the_same_in_what_grafanas_api_wraps_around_it(tmp_path: Path, key: str) -> None:
+    (tmp_path / "vendor.json").write_text(json.dumps(VENDOR), encoding="utf-8")
+    plain = dashgen("lint", "vendor.json", cwd=tmp_path)
+    (tmp_path / "vendor.json").write_text(json.dumps({key: VENDOR, "meta": {"slug": "x"}}), encoding="utf-8")
+    for path in ("vendor.json", "."):
+        wrapped = dashgen("lint", path, cwd=tmp_path)
+        assert (wrapped.returncode, wrapped.stdout) == (1, plain.stdout)
+
+
 def test_the_command_is_content_with_a_clean_dashboard(tmp_path: Path) -> None:
     (tmp_path / "clean.json").write_text(json.dumps(CLEAN), encoding="utf-8")
     done = dashgen("lint", "clean.json", cwd=tmp_path)
@@ -419,6 +429,11 @@ def test_a_counter_may_be_counted_and_read_as_a_rate(promql: str) -> None:
 )
 def test_the_height_of_a_counter_is_found_wherever_it_is_read(promql: str) -> None:
     assert list(bare_counters(parse(promql))) == ["up_total"]
+
+
+@pytest.mark.parametrize("promql", ["# isn't\nrate(x[$__rate_interval]) # can't", "x # ${y}"])
+def test_comments_are_no_part_of_an_expression(promql: str) -> None:
+    assert [each.name for each in selectors(parse(promql))] == ["x"]
 
 
 def test_queries_of_other_data_sources_are_left_alone() -> None:

@@ -100,6 +100,8 @@ def test_a_removed_file_that_has_become_a_link_is_left_alone(tmp_path: Path, goa
         "[]",
         "{}",
         '{"files": 1}',
+        '{"files": ["../x"]}',
+        '{"files": [1]}',
         '{"files": {"../x": ""}}',
         '{"files": {"/x": ""}}',
         '{"files": {"rules/../../x": ""}}',

@@ -271,6 +271,10 @@ WRONG = {
     "{ _config+:: { alerts+: { NcclJobDegraded+: { low+: { threshold: '1' } } } } }": r"low.threshold: has to be a",
     "{ _config+:: { alerts+: { NcclJobDegraded+: { low+: { 'for': 'x' } } } } }": r"low.for: 'x' is not a duration",
     "{ dashboards+:: { 'x.json': super['job.json'] } }": r"uid: .* has the same",
+    "{ dashboards+:: { 'Job.json': super['job.json'] { uid: 'other' } } }": r": [Jj]ob and [Jj]ob are one name to",
+    "{ prometheusAlerts+:: { groups+: [super.groups[0] { name: 'nccl_' + std.substr(super.name, 5, 99) }] } }": (
+        r"nccl-[a-z-]+ and nccl_[a-z-]+ are one name to some targets"
+    ),
     f"{{ prometheusRules+:: {{ groups+: [{{ {GROUP}, rules: [{{ record: 'a' }}] }}] }} }}": r"x: a.expr: has to be",
     f"{{ prometheusRules+:: {{ groups+: [{{ {GROUP}, limit: 3, rules: [] }}] }} }}": r"unknown key limit",
     "{ prometheusRules+:: { groups+: super.groups } }": r"two groups are called",

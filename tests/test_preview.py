@@ -22,7 +22,7 @@ from dashgen.engine.evaluated import replay, serve
 from dashgen.errors import UserError
 from dashgen.model import AlertRule, Bundle, RecordingRule, RuleGroup, Sensitivity
 from dashgen.preview import make
-from dashgen.preview.page import MARK
+from dashgen.preview.page import MARK, page
 from dashgen.recordings.format import Series, write_samples, write_story
 
 RECORDINGS = Path(__file__).parent / "recordings"
@@ -110,7 +110,7 @@ def bundle(*panels: Mapping[str, object], **more: object) -> Bundle:
 def drawn(
     made: Bundle, folder: Path, needs: Mapping[tuple[str, str], tuple[str, ...]] | None = None, **more: Any
 ) -> str:
-    return make.preview(made, folder, make.Wanted(tier=MEDIUM, **more), needs or {})
+    return page(make.content(made, folder, make.Wanted(tier=MEDIUM, **more), needs or {}))
 
 
 def figures(text: str) -> list[dict[str, Any]]:

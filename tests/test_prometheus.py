@@ -391,6 +391,15 @@ def test_a_server_ends_with_its_block_even_when_the_block_fails(tmp_path: Path) 
         os.kill(process, 0)
 
 
+@pytest.mark.parametrize("cut", [Reply(b'{"data', length=99), Reply(b'{"data'), Reply(b"\xff")])
+def test_an_answer_that_breaks_off_is_a_user_error(tmp_path: Path, cut: Reply) -> None:
+    make_blocks(tmp_path, [series("x", [1.0])])
+    with answering(lambda _: cut) as (url, _), Server(tmp_path) as server:
+        server._url = url
+        with pytest.raises(UserError, match="no answer to x"):
+            server.query("x", START)
+
+
 def test_a_server_that_died_is_a_user_error(tmp_path: Path) -> None:
     make_blocks(tmp_path, [series("x", [1.0])])
     with Server(tmp_path) as server:

@@ -457,6 +457,15 @@ def test_own_packs_see_a_network_fault_on_the_engine(program: str) -> None:
     assert found.seconds > 0
 
 
+def test_with_rare_dumps_promtool_and_the_engine_evaluate_as_often(program: str) -> None:
+    tool("promtool")
+    rare = [("world", RECORDINGS / "network-25-short", config.site({"dump_interval": "2m"}, "test"))]
+    packs = own([Sensitivity.MEDIUM])
+    (one,), (other,) = (judge_all(rare, packs, Engine(which, False)) for which in (program, None))
+    assert [each.after for each in one.incidents] == [each.after for each in other.incidents]
+    assert one.incidents[0].after is not None
+
+
 # Its page.
 
 

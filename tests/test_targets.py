@@ -500,6 +500,17 @@ def test_a_template_that_grafana_would_read_otherwise_is_an_error(text: str) -> 
         grafana_rules.template(text, "here")
 
 
+def test_two_alerts_of_one_name_are_refused_where_grafana_tells_rules_apart_by_name() -> None:
+    here = site("defaults")
+    made = build.bundle(here, [Sensitivity.MEDIUM])
+    first, *others = made.alerts[Sensitivity.MEDIUM]
+    twice = RuleGroup(name="nccl-more", interval=first.interval, rules=first.rules[:1])
+    changed = replace(made, alerts={Sensitivity.MEDIUM: (first, *others, twice)})
+    for target in ("grafana-alerting", "grafana-operator", "terraform"):
+        with pytest.raises(UserError, match=rf"two rules are called {first.rules[0].alert}; .* rename one"):
+            TARGETS[target].render(changed, here)
+
+
 def test_a_long_name_gets_a_uid_that_grafana_takes_and_that_is_its_own() -> None:
     names = [f"job:nccl_a_very_long_name_of_a_signal:{end}" for end in ("max", "min")]
     uids = [grafana_rules.rule_uid(site("defaults"), name) for name in names]

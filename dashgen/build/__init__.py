@@ -4,7 +4,7 @@
 from dashgen.build.alert_rules import alert_links, alert_rule, alerts, symbolic
 from dashgen.build.assemble import bundle, exposed, plain
 from dashgen.build.board_views import dashboards, panel_needs
-from dashgen.build.placeholders import fill
+from dashgen.build.placeholders import evaluated_every, fill
 from dashgen.build.recording_rules import recording, signal_expr, signals
 from dashgen.build.routing import alertmanager
 
@@ -15,6 +15,7 @@ __all__ = [
     "alerts",
     "bundle",
     "dashboards",
+    "evaluated_every",
     "exposed",
     "fill",
     "panel_needs",

@@ -79,7 +79,7 @@ def _template(text: str) -> Iterator[str]:
     """What is certainly wrong with a Go template: braces and blocks that do not close."""
     depth = 0
     for match in _ACTION.finditer(text):
-        word = match[1].partition(" ")[0]
+        word = re.split(r"\W", match[1], maxsplit=1)[0]
         depth += (word in _BLOCKS) - (word == "end")
         if depth < 0:
             break

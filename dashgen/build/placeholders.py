@@ -11,6 +11,7 @@ from functools import lru_cache
 from dashgen import durations
 from dashgen.build.once import once
 from dashgen.catalogue.metrics import METRICS
+from dashgen.catalogue.metrics.inspector import WAITING
 from dashgen.catalogue.runbooks import ROCM
 from dashgen.config.site import Site
 from dashgen.config.values import escaped
@@ -21,14 +22,11 @@ _NAME = re.compile(r"<([a-z][a-z0-9_]*)>")
 # What an empty <selector> leaves where nothing else was selected.
 _BRACES = re.compile(r"(?<=[\w>])\{\}")
 
-# Buckets of types that NCCL cannot name (uint8) wrap to sizes of 0B or millions of TB: never part of any verdict.
-CLEAN = 'message_size!~"0B|.*TB"'
-# Collectives whose ranks all wait for each other.
-WAITING = 'collective=~"AllReduce|AllGather|ReduceScatter"'
-ROOTED = 'collective!~"AllReduce|AllGather|ReduceScatter"'
-# From 1 MB on, below which noise points the wrong way, and the rest; both leave out what CLEAN leaves out.
+GARBAGE = "0B|.*TB"
+"""Sizes of buckets of types that NCCL cannot name (uint8), which wrap: never part of any verdict."""
+CLEAN = f'message_size!~"{GARBAGE}"'
+# From 1 MB on, below which noise points the wrong way; it leaves out what CLEAN leaves out.
 LARGE = 'message_size=~"[0-9]+-[0-9]+(MB|GB)"'
-SMALL = 'message_size=~"[0-9]+-[0-9]+(B|KB)"'
 # What makes two series comparable beside the job.
 PEER = "comm_name, n_nodes, nranks, collective, message_size, algo_proto"
 
@@ -120,10 +118,9 @@ def words(site: Site) -> Mapping[str, str]:
         "host": f"{labels.cluster}, {labels.node}" if labels.cluster else labels.node,
         "peer": PEER,
         "clean": CLEAN,
+        "garbage": GARBAGE,
         "large": LARGE,
-        "small": SMALL,
-        "waiting": f"{WAITING},{LARGE}",
-        "rooted": ROOTED,
+        "waiting": f'collective=~"{WAITING}",{LARGE}',
         "known": known_job,
         "selector": site.selector,
         "of_job": f'{in_cluster}{labels.job}="$job"',

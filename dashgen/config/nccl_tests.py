@@ -18,6 +18,7 @@ from typing import get_args
 
 import yaml
 
+from dashgen.catalogue.metrics.inspector import MIN_SIZE
 from dashgen.config import site as config
 from dashgen.config.site import Collective, SizeClass, Transport
 from dashgen.errors import UserError
@@ -42,7 +43,6 @@ _TYPE_BYTES = {
     **dict.fromkeys(("int64", "uint64", "double"), 8),
 }
 
-_SMALLEST = 8192  # NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES: smaller operations are not tracked
 _MB = 1024**2
 
 _NAMES = "|".join((*_KINDS, *_OTHERS))
@@ -199,7 +199,7 @@ def acceptance(
             if how is None:
                 raise UserError(f"{where}: the log does not list its ranks; say --transport nvlink, network or mixed")
             for each in get_args(SizeClass):
-                reached = [busbw for size, busbw in run.rows if size >= _SMALLEST and size_class(size) == each]
+                reached = [busbw for size, busbw in run.rows if size >= MIN_SIZE and size_class(size) == each]
                 if reached:
                     lowest.setdefault((kind, how, each), []).append(min(reached))
     if not lowest:

@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dashgen import build, durations, promql
+from dashgen.build.placeholders import GARBAGE
 from dashgen.config.site import Site
 from dashgen.cost.forecast import Fleet
 
-# What build.SMALL and the complement of build.CLEAN match.
 SMALL = "[0-9]+-[0-9]+(B|KB)"
-GARBAGE = "0B|.*TB"
 
 
 @dataclass(frozen=True)

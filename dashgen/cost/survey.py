@@ -31,16 +31,18 @@ class Survey:
 def survey(probe: Probe, days: float) -> Survey:
     """Count what is there. Raises UserError as the server, or where no series of Inspector are."""
     gpus = probe.count("count(count by (<job>, <node>, <gpu>) (<busbw>{<selector>}))")
+    of_all = probe.count("count(count by (<job>, <node>, <gpu>) (<busbw>))")
     jobs = probe.count("count(count by (<job>) (<busbw>{<selector>}))")
-    metrics = _counts(probe, '{__name__=~"nccl_.+"}', "__name__")
+    metrics = _counts(probe, '{__name__=~"nccl_.+", <selector>}', "__name__")
     own = {probe.site.metric(key) for key in ("busbw", "exec", "p2p_busbw", "p2p_exec")}
-    metrics = {**_counts(probe, f'{{__name__=~"{"|".join(sorted(own))}"}}', "__name__"), **metrics}
+    metrics = {**_counts(probe, f'{{__name__=~"{"|".join(sorted(own))}", <selector>}}', "__name__"), **metrics}
     others = "|".join(sorted(build.exposed(probe.site) - set(metrics)))
+    # Companions do not know whose GPUs the site selects: all of them are those of all GPUs.
     nccl, companions = sum(metrics.values()), probe.count(f'count({{__name__=~"{others}"}})')
     if not gpus or not nccl:
         raise UserError(f"{probe.server.url}: no series of NCCL Inspector; run `dashgen doctor`, or give --gpus")
     scrape = _scrape(probe)
-    fleet = Fleet(gpus, jobs, nccl / gpus, companions / gpus, scrape, days)
+    fleet = Fleet(gpus, jobs, nccl / gpus, companions / of_all, scrape, days)
     return Survey(fleet, _bill(probe, fleet), _counts(probe, "<busbw>{<selector>}", "message_size"), metrics)
 
 

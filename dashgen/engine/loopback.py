@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import http.client
 import socket
 import sys
 import urllib.error
@@ -10,6 +11,10 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
+from typing import Final
+
+UNANSWERED: Final = (OSError, http.client.HTTPException, ValueError)
+"""What is raised where a program ends before it has answered whole, the JSON that breaks off included."""
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dashgen.engine.loopback import opener
+from dashgen.engine.loopback import UNANSWERED, opener
 from dashgen.engine.ruletest import ExpressionError
 from dashgen.errors import UserError, one_line
 from dashgen.recordings.format import Series
@@ -72,7 +72,7 @@ class Queries:
         except urllib.error.HTTPError as error:
             with error:
                 raise ExpressionError(f"{one_line(expr)}: {_api_error(error)}") from error
-        except OSError as error:
+        except UNANSWERED as error:
             raise UserError(f"prometheus: no answer to {one_line(expr)}: {self._complaint()}") from error
 
 

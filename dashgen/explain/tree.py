@@ -92,7 +92,7 @@ def vocabulary(site: Site) -> dict[str, Known]:
     throughput = site.companions.throughput
     found = {name: Known(throughput.unit, "What the job says of its own throughput.") for name in build.exposed(site)}
     for metric in METRICS:
-        found[site.metric(metric.key)] = Known(metric.unit, f"{metric.meaning.rstrip('.').split('. ')[0]}.")
+        found[site.metric(metric.key)] = Known(metric.unit, first_sentence(metric.meaning))
     found |= {signal.name: Known(signal.unit, signal.question) for signal in catalogue.SIGNALS}
     return found | {each.name: Known("", first_sentence(each.runbook.meaning)) for each in catalogue.ALERTS}
 

@@ -7,7 +7,8 @@ same in every target, and beside the mixin target in any other jsonnet project.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -113,9 +114,20 @@ def _dashboards(value: object, before: Mapping[str, Mapping[str, object]]) -> di
         for variable in Board(found).variables:
             shape.string(variable.get("name"), f"{where}.templating.list: name")
         boards[slug] = _kept(before.get(slug), found)
+    _told_apart(boards, "dashboards")
     # In the order of the build, which is the order in which somebody walks through them.
     known = [slug for slug in before if slug in boards]
     return {slug: boards[slug] for slug in [*known, *(slug for slug in boards if slug not in before)]}
+
+
+def _told_apart(names: Iterable[str], where: str) -> None:
+    """Kubernetes and Terraform tell names apart by small letters and digits alone."""
+    found: dict[str, str] = {}
+    for name in names:
+        other = found.setdefault(re.sub(r"[^a-z0-9]+", "-", name.lower()), name)
+        if other != name:
+            both = f"{line(other, 60)} and {line(name, 60)}"
+            raise shape.Wrong(f"{where}: {both} are one name to some targets; rename one")
 
 
 def _check_panels(value: object, where: str) -> None:
@@ -172,6 +184,7 @@ def _groups(
     for name in names:
         if names.count(name) > 1:
             raise shape.Wrong(f"{where}: two groups are called {line(name, 60)}; add to the rules of the first")
+    _told_apart(names, where)
     return tuple(group for group in groups if group.rules)
 
 

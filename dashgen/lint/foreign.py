@@ -21,7 +21,7 @@ MOST_WORK = 50_000_000
 """Sum of the cubes of what queries nest, with which the time to look at them grows: 30 of the deepest there may be."""
 
 
-_LOOKS = frozenset({"panels", "rows", "dashboard", "schemaVersion", "templating"})
+_LOOKS = frozenset({"panels", "rows", "schemaVersion", "templating"})
 """Keys of which every dashboard has one."""
 
 
@@ -36,6 +36,7 @@ def dashboards(paths: Sequence[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
                 data = parse_json(read_bytes(file, remedy="name a dashboard that Grafana exported"))
             except ValueError as error:
                 raise UserError(f"{file}: not readable as JSON: {line(str(error), 160)}; {remedy}") from error
+            data = _unwrapped(data)
             # Folders hold manifests and other targets' files as well.
             if whole and not (isinstance(data, dict) and _LOOKS.intersection(data)):
                 continue
@@ -47,6 +48,12 @@ def dashboards(paths: Sequence[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
             yield file, data
         if not found:
             raise UserError(f"{path}: no dashboard in this folder; name dashboard files")
+
+
+def _unwrapped(data: Any) -> Any:
+    """A dashboard out of what Grafana's HTTP API (``dashboard``) or one of its resources (``spec``) wraps it in."""
+    inner = data.get("dashboard", data.get("spec")) if isinstance(data, dict) else None
+    return inner if isinstance(inner, dict) and _LOOKS.intersection(inner) else data
 
 
 def _too_much(board: dict[str, Any]) -> str:

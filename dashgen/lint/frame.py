@@ -62,9 +62,9 @@ def _legacy_panel(panel: PanelView) -> Iterator[str]:
     if keys := _present(panel.json, old):
         yield f"remove the keys {keys}"
     # Of Prometheus queries only: other data sources have a right to a "query".
-    old_targets = [_present(query.target, modernise.LEGACY_TARGET_KEYS) for query in panel.queries]
-    if any(old_targets):
-        yield f"remove the query keys {max(old_targets)}"
+    targets = {key: None for query in panel.queries for key in query.target}
+    if keys := _present(targets, modernise.LEGACY_TARGET_KEYS):
+        yield f"remove the query keys {keys}"
     options = mapping(panel.json.get("options"))
     if "fieldOptions" in options:
         yield "move options.fieldOptions to fieldConfig"

@@ -63,7 +63,7 @@ def widened_rate(board: Board) -> Iterator[Hit]:
     for panel in board.panels:
         for query in panel.queries:
             least = _seconds(str(query.target.get("interval") or panel.json.get("interval") or ""))
-            if least > WIDEST and "$__rate_interval" in query.expr:
+            if least > WIDEST and "__rate_interval" in query.expr:
                 yield query.where, f"remove the interval, or the rate goes over {counted(4 * least // 60, 'minute')}"
 
 

@@ -8,7 +8,7 @@ Grafana's own rules.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -22,14 +22,17 @@ Json = Mapping[str, Any]
 # In the order in which a reviewer wants to hear of them.
 Verdict = Literal["stricter", "laxer", "added", "removed", "changed", "reworded"]
 
+# By name and tier; several severities may have the same name.
+_Alerts = Mapping[tuple[str, str], Sequence[Json]]
+
 _NAMED = 3  # names that a line of the summary gives
 
 
 @dataclass
 class _Contents:
-    """Alerts by (name, tier), recording rules by name, panels by (board, title), and the boards."""
+    """Alerts, recording rules by name, panels by (board, title), and the boards."""
 
-    alerts: dict[tuple[str, str], Json] = field(default_factory=dict)
+    alerts: dict[tuple[str, str], tuple[Json, ...]] = field(default_factory=dict)
     records: dict[str, Json] = field(default_factory=dict)
     panels: dict[tuple[str, str], Json] = field(default_factory=dict)
     boards: dict[str, Json] = field(default_factory=dict)
@@ -101,7 +104,8 @@ def _collect(value: object, found: _Contents) -> None:
     elif isinstance(value, Mapping):
         rule = _managed(value) if "data" in value and "title" in value else value
         if isinstance(rule.get("expr"), str) and isinstance(rule.get("alert"), str):
-            found.alerts[rule["alert"], str((rule.get("labels") or {}).get("sensitivity", ""))] = rule
+            key = rule["alert"], str((rule.get("labels") or {}).get("sensitivity", ""))
+            found.alerts[key] = (*found.alerts.get(key, ()), rule)
         elif isinstance(rule.get("expr"), str) and isinstance(rule.get("record"), str):
             found.records[rule["record"]] = rule
         elif isinstance(value.get("panels"), list) and "schemaVersion" in value:
@@ -140,11 +144,11 @@ def _merge(into: _Contents, more: _Contents) -> None:
 # Telling.
 
 
-def _alerts(before: Mapping[tuple[str, str], Json], after: Mapping[tuple[str, str], Json]) -> Iterator[str]:
+def _alerts(before: _Alerts, after: _Alerts) -> Iterator[str]:
     """One line for each kind of change and the tiers that it happened in."""
     tiers: dict[tuple[Verdict, str], list[str]] = {}
     for name, tier in dict.fromkeys([*before, *after]):
-        if verdict := _verdict(before.get((name, tier)), after.get((name, tier))):
+        if verdict := _verdict(before.get((name, tier), ()), after.get((name, tier), ())):
             tiers.setdefault((verdict, name), []).append(tier)
     names: dict[tuple[Verdict, tuple[str, ...]], list[str]] = {}
     for (verdict, name), packs in tiers.items():
@@ -159,9 +163,17 @@ def _rank(tier: str) -> int:
     return ["low", "medium", "high", tier].index(tier)
 
 
-def _verdict(before: Json | None, after: Json | None) -> Verdict | None:
-    if before is None or after is None:
-        return "added" if before is None else "removed"
+def _verdict(before: Sequence[Json], after: Sequence[Json]) -> Verdict | None:
+    """What happened to the alerts of one name, as several severities may have."""
+    if not before or not after:
+        return "removed" if before else "added"
+    if len(before) != len(after):
+        return "changed"
+    found = {verdict for pair in zip(before, after, strict=True) if (verdict := _of_one(*pair))}
+    return found.pop() if len(found) == 1 else "changed" if found else None
+
+
+def _of_one(before: Json, after: Json) -> Verdict | None:
     if before == after:
         return None
     directions = {*_numbers(str(before["expr"]), str(after["expr"])), *_longer(before.get("for"), after.get("for"))}
@@ -201,12 +213,15 @@ def _numbers(before: str, after: str) -> Iterator[Verdict | None]:
     if _NUMBER.sub(blank, before) != _NUMBER.sub(blank, after):
         yield None
         return
+    # Behind ``unless`` the higher threshold may be the laxer one.
+    told = len(after.partition("unless")[0])
     pairs = zip(_NUMBER.finditer(before), _NUMBER.finditer(after), strict=True)
     for old, new in pairs:
         if old["text"] or float(old["number"]) == float(new["number"]):
             continue
         rose = float(new["number"]) > float(old["number"])
-        yield None if not old["sign"] else "stricter" if rose == old["sign"].startswith(">") else "laxer"
+        known = old["sign"] and new.start() < told
+        yield None if not known else "stricter" if rose == old["sign"].startswith(">") else "laxer"
 
 
 def _things(what: str, before: Mapping[str, Json], after: Mapping[str, Json], changed: bool = True) -> Iterator[str]:

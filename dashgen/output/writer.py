@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The only writer: whole files or none, and never a file that dashgen did not generate.
 
-What was generated is known from a manifest beside it, with a checksum for each file. A file that is not in the
+What was generated is known from a manifest beside it. A file that is not in the
 manifest is somebody else's. A listed file that was edited by hand is overwritten, because it says at its top that it
 is generated; one that is no longer produced is removed.
 """
@@ -9,11 +9,10 @@ is generated; one that is no longer produced is removed.
 from __future__ import annotations
 
 import difflib
-import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -66,8 +65,8 @@ def changes(root: Path, files: Mapping[str, str], owned: tuple[str, ...]) -> lis
         if not _listable(path):
             raise UserError(f"{root / path}: no possible name below {root}; name what is written there otherwise")
     listed = _manifest(root)
-    kept = {path: digest for path, digest in listed.items() if path.split("/", 1)[0] not in owned}
-    wanted = {**files, MANIFEST: _manifest_text({**kept, **{path: _digest(text) for path, text in files.items()}})}
+    kept = {path for path in listed if path.split("/", 1)[0] not in owned}
+    wanted = {**files, MANIFEST: _manifest_text({*kept, *files})}
     found = []
     for path in {str(PurePosixPath(path).parent): path for path in (*wanted, *listed)}.values():
         _check_inside(root, path)
@@ -153,7 +152,7 @@ def _in_order(root: Path, todo: Sequence[Change]) -> Iterator[Change]:
     if manifest is None:
         yield from todo
         return
-    both = _manifest_text(_manifest(root) | json.loads(manifest.after or "")["files"])
+    both = _manifest_text(_manifest(root).union(json.loads(manifest.after or "")["files"]))
     early = len(todo) > 1 and both != manifest.before
     if early:
         yield replace(manifest, after=both)
@@ -255,24 +254,21 @@ def _read(root: Path, path: str) -> str | None:
         raise UserError(f"{place}: {error.strerror}; it is in the way of a generated file") from error
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def _manifest_text(paths: Iterable[str]) -> str:
+    return json.dumps({"note": _NOTE, "files": sorted(paths)}, indent=2) + "\n"
 
 
-def _manifest_text(digests: Mapping[str, str]) -> str:
-    return json.dumps({"note": _NOTE, "files": dict(sorted(digests.items()))}, indent=2) + "\n"
-
-
-def _manifest(root: Path) -> dict[str, str]:
-    """Path to checksum of what earlier builds wrote. Raises UserError when the manifest is damaged."""
+def _manifest(root: Path) -> set[str]:
+    """The paths that earlier builds wrote. Raises UserError when the manifest is damaged."""
     text = _read(root, MANIFEST)
     if text is None:
-        return {}
+        return set()
     try:
         files = parse_json(text)["files"]
-        if not all(_listable(path) and isinstance(files[path], str) for path in files):
+        # Earlier builds wrote a mapping, from each path to a checksum.
+        if not isinstance(files, list | dict) or not all(map(_listable, files)):
             raise ValueError
-        return dict(files)
+        return set(files)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         remedy = "remove it and the generated files, or restore it from version control"
         raise UserError(f"{root / MANIFEST}: not a manifest of dashgen; {remedy}") from error

@@ -20,7 +20,7 @@ from dashgen.preview.draw import Drawn, Surroundings, draw
 from dashgen.preview.fields import colour
 from dashgen.preview.figures import Region, Span
 from dashgen.preview.frames import legend
-from dashgen.preview.page import Page, page
+from dashgen.preview.page import Page
 from dashgen.preview.sections import Mark, Section, anchor
 from dashgen.recordings.format import Labels, Recording, Series, read_samples, read_story
 from dashgen.validation.validate import PanelNeeds
@@ -57,22 +57,6 @@ def chosen(bundle: Bundle, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(slug for slug in bundle.dashboards if slug in wanted or not wanted)
 
 
-def preview(
-    bundle: Bundle,
-    folder: Path,
-    wanted: Wanted,
-    panel_needs: PanelNeeds,
-    progress: Callable[[str], None] = lambda step: None,
-) -> str:
-    """The HTML of a bundle's boards on one recording; the bundle is built for the recording's site.
-
-    Equal input gives equal bytes. ``progress`` hears of the rules and of each board when it is done. Raises UserError
-    when the recording is damaged or too large, when Prometheus refuses a rule, when a tool is missing, or when there is
-    no such board.
-    """
-    return page(content(bundle, folder, wanted, panel_needs, progress))
-
-
 def content(
     bundle: Bundle,
     folder: Path,
@@ -80,7 +64,12 @@ def content(
     panel_needs: PanelNeeds,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Page:
-    """What ``preview`` puts on the page. Raises as it does."""
+    """A bundle's boards on one recording; the bundle is built for the recording's site.
+
+    Equal input gives equal content. ``progress`` hears of the rules and of each board when it is done. Raises UserError
+    when the recording is damaged or too large, when Prometheus refuses a rule, when a tool is missing, or when there is
+    no such board.
+    """
     told, samples = read_story(folder), read_samples(folder)
     slugs = chosen(bundle, wanted.boards)
     asked = within(told, wanted.moment, told.end.timestamp())

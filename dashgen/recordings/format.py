@@ -272,14 +272,15 @@ def read_samples(folder: Path) -> list[Series]:
 def _lines(packed: gzip.GzipFile) -> Iterator[str]:
     """The lines of a file without their ends, as many and as long as a recording may have."""
     buffered = io.BufferedReader(packed, 1 << 20)
-    for _ in range(MOST_SAMPLES):
+    most = MOST_SAMPLES + MOST_SERIES  # beside the samples, a line for each name and the end
+    for _ in range(most):
         raw = buffered.readline(_LONGEST_LINE)
         if not raw:
             return
         if not raw.endswith(b"\n") and len(raw) == _LONGEST_LINE:
             raise ValueError(f"longer than {_LONGEST_LINE} bytes")
         yield raw.decode("utf-8").rstrip("\n")
-    raise ValueError(f"more than {MOST_SAMPLES} lines")
+    raise ValueError(f"more than {most} lines")
 
 
 def _columns(

@@ -20,7 +20,6 @@ Transport = Literal["nvlink", "network", "mixed"]
 FORMAT_VERSION = "v5.1"  # label `version`: profiler interface 5, kInspectorPromFormatMinor 1
 DUMP_INTERVAL = 30.0  # seconds, inspectorPromValidateInterval: the shortest and usual interval
 RING_SIZE = 1024  # NCCL_INSPECTOR_DUMP_COLL_RING_SIZE and ..._P2P_RING_SIZE: operations kept per communicator and kind
-MIN_SIZE = 8192  # bytes, NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES: smaller operations are not tracked
 GPU_TIMING = "kernel_gpu"  # NCCL_INSPECTOR_REQUIRE_KERNEL_TIMING=1 keeps this timing source only
 MAX_LABELS = 1023  # characters of one printed label set; a longer one ends the dump (char labels[1024])
 FILE_PREFIX = "nccl_inspector_metrics_"  # followed by the GPU's UUID and .prom

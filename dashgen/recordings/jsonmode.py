@@ -26,6 +26,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from dashgen.catalogue.metrics.inspector import MIN_SIZE
 from dashgen.errors import UserError
 from dashgen.guard.files import opened
 from dashgen.guard.text import counted
@@ -35,7 +36,6 @@ from dashgen.recordings.inspector import (
     COLLECTIVES,
     DUMP_INTERVAL,
     GPU_TIMING,
-    MIN_SIZE,
     P2P_OPERATIONS,
     UNKNOWN,
     Bucket,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import yaml
 
@@ -58,6 +58,6 @@ def group_data(groups: Iterable[RuleGroup]) -> list[dict[str, object]]:
     ]
 
 
-def rule_file(groups: Iterable[RuleGroup], header: str = "", extra: Mapping[str, object] | None = None) -> str:
-    """A whole rule file; ``header`` lines become comments, ``extra`` keys come before the groups."""
-    return commented(header) + to_yaml({**(extra or {}), "groups": group_data(groups)})
+def rule_file(groups: Iterable[RuleGroup], header: str = "") -> str:
+    """A whole rule file; ``header`` lines become comments."""
+    return commented(header) + to_yaml({"groups": group_data(groups)})

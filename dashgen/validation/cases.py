@@ -50,6 +50,12 @@ Job = tuple[str, str]
 """A job as (cluster, id); the cluster is empty where the site has one only."""
 
 
+def job_of(labels: Mapping[str, str], names: config.Labels) -> Job | None:
+    """The job that labels name; None where they name none."""
+    found = labels.get(names.job)
+    return None if found is None else (labels.get(names.cluster, "") if names.cluster else "", found)
+
+
 @dataclass(frozen=True, eq=False)
 class Case:
     """A recording as a judge sees it: its story, how its site calls things, and when which job was there.

@@ -11,7 +11,7 @@ from dashgen.config import site as config
 from dashgen.engine.prometheus import Firing
 from dashgen.model import Sensitivity, Severity
 from dashgen.recordings.format import Fault
-from dashgen.validation.cases import ANY, EXPLAINS, SIGNALS, SLOWDOWNS, Case, Job
+from dashgen.validation.cases import ANY, EXPLAINS, SIGNALS, SLOWDOWNS, Case, Job, job_of
 from dashgen.validation.spans import overlap
 
 LATE = 60.0
@@ -109,9 +109,7 @@ class _Episode:
     @cached_property
     def job(self) -> Job | None:
         """The job that the alert names; None where it names none."""
-        cluster = self.labels.get(self.names.cluster, "") if self.names.cluster else ""
-        found = self.labels.get(self.names.job)
-        return None if found is None else (cluster, found)
+        return job_of(self.labels, self.names)
 
     @property
     def place(self) -> tuple[str | None, str | None]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from dashgen.build import evaluated_every
 from dashgen.catalogue.metrics import METRICS
 from dashgen.catalogue.metrics.inspector import INSPECTOR
 from dashgen.config import site as config
@@ -21,7 +22,7 @@ from dashgen.engine.workers import pool
 from dashgen.errors import UserError
 from dashgen.guard.text import counted
 from dashgen.recordings.format import Recording, Series, read_samples, read_story
-from dashgen.validation.cases import SIGNALS, Case, Job
+from dashgen.validation.cases import SIGNALS, Case, Job, job_of
 from dashgen.validation.judge import Verdict, verdict
 from dashgen.validation.packs import Packs, apart
 from dashgen.validation.spans import Span
@@ -112,9 +113,8 @@ def judge_one(recording: tuple[str, Path, config.Site], packs: Packs, using: Eng
     if using.program is None:
         start, end = story.start.timestamp(), story.end.timestamp()
         try:
-            found = evaluate(
-                apart(files), samples, start, end, int(site.dump_interval), story.scrape_interval, "ALERTS"
-            )
+            every = int(evaluated_every(site))
+            found = evaluate(apart(files), samples, start, end, every, story.scrape_interval, "ALERTS")
             alerts = found.alerts
         except ExpressionError as error:
             alerts, errors = [], [str(error)]
@@ -156,17 +156,12 @@ def _end(spans: Sequence[Span]) -> float:
     return spans[-1][1]
 
 
-def _of(labels: Mapping[str, str], names: config.Labels) -> Job | None:
-    found = labels.get(names.job)
-    return None if found is None else (labels.get(names.cluster, "") if names.cluster else "", found)
-
-
 def presence(story: Recording, samples: Iterable[Series], site: config.Site) -> dict[Job, list[Span]]:
     """When Inspector wrote of which job, in seconds since the epoch; a scrape stands for its interval."""
     inspector = {site.metric(metric.key) for metric in METRICS if metric.source == INSPECTOR}
     times: dict[Job, list[np.ndarray[tuple[int], np.dtype[np.float64]]]] = {}
     for one in samples:
-        if one.name in inspector and (job := _of(dict(one.labels), site.labels)) is not None:
+        if one.name in inspector and (job := job_of(dict(one.labels), site.labels)) is not None:
             times.setdefault(job, []).append(one.times)
     step = float(story.scrape_interval)
     spans: dict[Job, list[Span]] = {}
@@ -192,7 +187,7 @@ def left(outcome: engine.Outcome, here: Mapping[Job, Sequence[Span]], names: con
     ]
     count = 0
     for labels, until in made:
-        job = _of(labels, names)
+        job = job_of(labels, names)
         gone = last if job is None else _end(here.get(job, [(0.0, last)]))
         count += until > gone + GHOST
     return count

@@ -233,8 +233,6 @@ def says(
     )
 
 
-def count(
-    title: str, expr: str, description: str, *, of: str, bad_from: float = 1, role: str = "bad", **more: Any
-) -> Panel:
+def count(title: str, expr: str, description: str, *, of: str, role: str = "bad", **more: Any) -> Panel:
     """A number at the top of a board; it turns bad from a value on, and is grey where there is none."""
-    return number(title, expr, description, of=of, steps=((None, "neutral"), (0, "ok"), (bad_from, role)), **more)
+    return number(title, expr, description, of=of, steps=((None, "neutral"), (0, "ok"), (1, role)), **more)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dashgen.catalogue.boards.parts import FEWEST, JOB_BY_ID, OF_JOB_ID, described
+from dashgen.catalogue.metrics.inspector import WAITING
 from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit, Variable
 
 _OPERATION = Variable(
@@ -71,7 +72,7 @@ _ACROSS = _Where("across domains", 'n_nodes!="1"', "message_size, nranks, n_node
 _COLLECTIVES = _Operations(
     "Collectives",
     "collective",
-    'collective=~"AllReduce|AllGather|ReduceScatter"',
+    f'collective=~"{WAITING}"',
     "busbw",
     "exec",
     "peer:nccl_busbw:best",

@@ -15,10 +15,9 @@ METRICS: tuple[Metric, ...] = (*inspector.METRICS, *exporter.METRICS, *fabric.ME
 
 BY_KEY = {metric.key: metric for metric in METRICS}
 
-# What promises what: the optional sources by name, in words for the documentation and the doctor.
+# What promises what: the optional sources whose absence has no condition of its own, in words for the doctor.
 COMPANIONS = {
     "counters": "Inspector's opt-in counters (NCCL_INSPECTOR_PROM_DUMP_STATS=1)",
-    "textfile": "node_exporter's textfile collector metrics",
     "exporter_metrics": "node_exporter's own promhttp metrics",
     "host_memory": "node_exporter's meminfo collector",
     "infiniband": "node_exporter's infiniband collector",
@@ -28,7 +27,6 @@ COMPANIONS = {
     "dcgm": "dcgm-exporter",
     "clock_events": "dcgm-exporter's clock events (a custom counters CSV)",
     "slurm": "a Slurm exporter with one series per job",
-    "throughput": "a training throughput metric",
 }
 
 

@@ -18,6 +18,11 @@ RCCL = "RCCL adds the label cluster and TYPE gauge"
 OTLP = "OTLP renames by unit (…_GB_per_second) and moves slurm_job_id to the resource: set metrics and labels"
 OLD = "NCCL 2.29 wrote the last operation only, with comm_id, coll_sn and timestamp as labels: not usable for rules"
 
+WAITING = "AllReduce|AllGather|ReduceScatter"
+"""Collectives whose ranks all wait for each other."""
+MIN_SIZE = 8192
+"""Bytes, NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES: smaller operations are not tracked."""
+
 METRICS: tuple[Metric, ...] = (
     Metric(
         key="busbw",

@@ -92,21 +92,6 @@ class Alertmanagers(_Model):
     activeAlertmanagers: tuple[Alertmanager, ...] = ()
 
 
-class Target(_Model):
-    """A scrape target and when it was scraped last."""
-
-    labels: Metric = Field(default_factory=dict)
-    scrapeUrl: str = ""
-    lastError: str = ""
-    health: str = ""
-    scrapeInterval: str = ""
-    lastScrape: str = ""
-
-
-class Targets(_Model):
-    activeTargets: tuple[Target, ...] = ()
-
-
 T = TypeVar("T")
 
 

@@ -24,8 +24,6 @@ T = TypeVar("T")
 
 _ODD = re.compile(r"[^a-zA-Z0-9_:]")
 
-MOST_POINTS = 10_000  # Prometheus answers a range query with at most 11,000 points a series
-
 
 def prometheus(url: str, *, tenant: str | None = None, seconds: float = 60.0) -> Prometheus:
     """The server at an address, entered as the environment says. Raises UserError for a bad address or credentials."""
@@ -86,18 +84,6 @@ class Prometheus:
         """The value of an expression of one series at most; None where there is none."""
         found = self.instant(expr, moment)
         return float(found[0].values[0]) if found else None
-
-    def range(self, expr: str, start: float, end: float, step: float) -> list[Series]:
-        """The values of an expression at ``start``, ``start + step``, … up to ``end``."""
-        parts, at = [], start
-        while at <= end:
-            stop = min(end, at + (MOST_POINTS - 1) * step)
-            times = {"start": f"{at:.3f}", "end": f"{stop:.3f}", "step": f"{step:.3f}"}
-            answer = self._data(Values, "/api/v1/query_range", {"query": expr, **times}, post=True).root
-            found = answer.result if isinstance(answer, Matrix) else ()
-            parts.append({_key(each.metric): _arrays(each.values) for each in found if each.values})
-            at = stop + step
-        return [Series(*key, *samples) for key, samples in sorted(merged(parts).items())]
 
     def label_values(self, label: str, match: str, start: float, end: float) -> list[str]:
         """The values of a label over the series that ``match`` selects."""

@@ -248,7 +248,7 @@ def _encoded(parameters: Parameters) -> str:
 
 
 def _seconds(after: str) -> float:
-    """What a Retry-After asks for; a moment or nonsense counts as a second."""
+    """What a Retry-After asks for; nonsense counts as a second."""
     try:
         return max(0.0, urllib3.Retry().parse_retry_after(after)) if after else 1.0
     except (InvalidHeader, ValueError, OverflowError):

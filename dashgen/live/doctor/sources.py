@@ -12,9 +12,6 @@ from dashgen.live.doctor.probe import Diagnosis, Probe
 from dashgen.live.doctor.telemetry import named
 from dashgen.live.recorder.selection import HOST_LABELS
 
-# Where the absence has a condition of its own, or comes with the fault: counters are opt-in and worth having only.
-_TOLD_ELSEWHERE = frozenset({"textfile", "p2p", "throughput"})
-
 
 def missing_sources(probe: Probe) -> Iterator[Diagnosis]:
     """A source that dashgen.yaml expects is not there; its panels stay empty."""
@@ -23,7 +20,7 @@ def missing_sources(probe: Probe) -> Iterator[Diagnosis]:
     enabled = probe.site.companions.enabled()
     for companion, what in COMPANIONS.items():
         metrics = {probe.site.metric(metric.key) for metric in METRICS if metric.companion == companion}
-        if companion in _TOLD_ELSEWHERE or companion not in enabled or metrics & probe.names:
+        if companion not in enabled or metrics & probe.names:
             continue
         panels = {
             f"{board}: {title}"

@@ -213,7 +213,7 @@ def _raw(probe: Probe) -> list[Samples]:
 
 def garbage(probe: Probe) -> Iterator[Diagnosis]:
     """Buckets of types that NCCL cannot name."""
-    if probe.sample and (count := probe.number('count(<busbw>{message_size=~"0B|.*TB", <selector>})')):
+    if probe.sample and (count := probe.number('count(<busbw>{message_size=~"<garbage>", <selector>})')):
         yield Diagnosis(
             "message_size", f"{count:.0f} garbage buckets (0B or …TB): byte-typed collectives; they are left out"
         )
@@ -246,7 +246,7 @@ def cardinality(probe: Probe) -> Iterator[Diagnosis]:
     names = "|".join(probe.site.metric(key) for key in ("busbw", "exec", "p2p_busbw", "p2p_exec"))
     rows = probe.rows(
         f"""
-count by (<job>) ({{__name__=~"{names}", <known>}})
+count by (<job>) ({{__name__=~"{names}", <known>, <selector>}})
 / on (<job>)
 count by (<job>) (count by (<job>, <node>, <gpu>) (<busbw>{{<known>, <selector>}}))
 > <cardinality_budget>"""

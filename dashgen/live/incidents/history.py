@@ -104,12 +104,13 @@ def played(story: Recording, samples: Sequence[Series], site: Site) -> Played:
         check_size(sum(one.times.size for one in samples))
         made = replay.replay(build.bundle(site, [site.sensitivity]), story, samples, [site.sensitivity])
         return Played(made, AtHand(made.series))
-    moments = engine.Moments.of(story, site.dump_interval, offsets=False)
+    every = build.evaluated_every(site)
+    moments = engine.Moments.of(story, every, offsets=False)
     outcome = engine.replay(program, packs.own([site.sensitivity]).at(site), samples, moments, _OURS, moments.start)
-    alerts = list(_alerts(outcome.alerts, site.dump_interval))
+    alerts = list(_alerts(outcome.alerts, every))
     result = Evaluation(outcome.series, outcome.alerts, alerts)
     series = (*samples, *outcome.series, *alerts)
-    return Played(replay.Replay(story, int(site.dump_interval), result, series, 0.0), AtHand(series))
+    return Played(replay.Replay(story, int(every), result, series, 0.0), AtHand(series))
 
 
 def fetched(

@@ -66,11 +66,21 @@ def rules(group: RuleGroup, bundle: Bundle, site: Site) -> list[Json]:
     if any(group.recorded) and durations.seconds(group.interval) < STEP:
         remedy = f"set dump_interval to {STEP}s or more, or take the target of a ruler"
         raise UserError(f"{group.name}: Grafana evaluates rules every {STEP} seconds at the most often; {remedy}")
+    for groups in (bundle.recording, *bundle.alerts.values()):
+        titles = [_title(rule) for each in groups for rule in each.rules]
+        for title in (each for each in map(_title, group.rules) if titles.count(each) > 1):
+            raise UserError(
+                f"{group.name}: two rules are called {title}; Grafana tells rules apart by name: rename one"
+            )
     made = [_alert(rule, bundle, site) if isinstance(rule, AlertRule) else _record(rule, site) for rule in group.rules]
     for rule in made:
         for problem in problems(rule):
             raise UserError(f"{group.name}: {problem}")
     return made
+
+
+def _title(rule: AlertRule | RecordingRule) -> str:
+    return rule.alert if isinstance(rule, AlertRule) else rule.record
 
 
 def _record(rule: RecordingRule, site: Site) -> Json:

@@ -21,11 +21,11 @@ HURTS = (
 )
 
 
-def tickets(severity: Severity, threshold: float, *, medium: int, high: int, hold: int = 10) -> dict[Sensitivity, Tier]:
+def tickets(severity: Severity, threshold: float, *, medium: int, high: int) -> dict[Sensitivity, Tier]:
     """A counter alone is never a page and not in the lowest tier."""
     return {
-        Sensitivity.MEDIUM: Tier(threshold=threshold, dumps=medium, severity=severity, keep_firing=hold),
-        Sensitivity.HIGH: Tier(threshold=threshold, dumps=high, severity=severity, keep_firing=hold),
+        Sensitivity.MEDIUM: Tier(threshold=threshold, dumps=medium, severity=severity, keep_firing=10),
+        Sensitivity.HIGH: Tier(threshold=threshold, dumps=high, severity=severity, keep_firing=10),
     }
 
 
