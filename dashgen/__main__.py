@@ -1,6 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m dashgen``."""
+"""``dashgen`` and ``python -m dashgen``."""
 
-from dashgen.cli.main import main
+import sys
 
-main()
+
+def main() -> None:
+    """The console script; an interrupt ends it like any other moment while the command line is still being imported."""
+    try:
+        from dashgen.cli.main import main as run
+    except KeyboardInterrupt:
+        sys.exit(130)
+    run()
+
+
+if __name__ == "__main__":
+    main()

@@ -163,7 +163,7 @@ WRITTEN = """\
 # our site
 dump_interval: 60s  # slow disks
 
-acceptance:  # from March
+acceptance:
   AllReduce:
     nvlink: {small: 1, large: 400}
 
@@ -208,7 +208,7 @@ grafana:
         "",
         "fabric: xGMI",
         "acceptance: {}\n",
-        "'acceptance':  # ours\n  Reduce:\n# note\n    nvlink: {large: 4}\n",
+        "'acceptance':\n  Reduce:\n    nvlink: {large: 4}\n",
     ],
 )
 def test_updating_a_file_writes_the_values_wherever_they_stand(tmp_path: Path, before: str | None) -> None:
@@ -225,6 +225,8 @@ def test_updating_a_file_writes_the_values_wherever_they_stand(tmp_path: Path, b
     ("text", "says"),
     [
         ("{acceptance: {AllReduce: {nvlink: {large: 400}}}}\n", "cannot be replaced there"),
+        ("acceptance:  # from March\n  Reduce: {nvlink: {large: 4}}\n", "cannot be replaced there"),
+        ("acceptance:\n  Reduce:\n# note\n    nvlink: {large: 4}\n", "cannot be replaced there"),
         ("acceptance: {Reduce: {nvlink: {huge: 3}}}\n", "acceptance.Reduce.nvlink.huge"),
         ("acceptance: {Reduce: {nvlink: {large: -3}}}\n", "acceptance.Reduce.nvlink.large"),
     ],

@@ -197,7 +197,10 @@ def test_standard_output_that_is_full_is_an_error(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "dashgen", "rules"]
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False)
-    assert (done.returncode, done.stderr) == (2, "dashgen: standard output: No space left on device\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "dashgen: standard output: No space left on device; write it elsewhere\n",
+    )
 
 
 @pytest.mark.parametrize(

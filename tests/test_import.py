@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dashgen.catalogue.metrics import upstream
+from dashgen.catalogue.metrics.inspector import MIN_SIZE
 from dashgen.errors import UserError
 from dashgen.recordings.format import Recording, Series, read_samples, read_story
 from dashgen.recordings.importing import ImportReport, save
@@ -25,7 +26,6 @@ from dashgen.recordings.inspector import (
     BUS_BANDWIDTH,
     EXEC_TIME,
     GPU_TIMING,
-    MIN_SIZE,
     P2P_EXEC_TIME,
     P2P_OPERATIONS,
     UNKNOWN,

@@ -511,6 +511,13 @@ def test_two_alerts_of_one_name_are_refused_where_grafana_tells_rules_apart_by_n
             TARGETS[target].render(changed, here)
 
 
+@pytest.mark.parametrize("target", ["vmalert", "vmrule"])
+def test_what_vmalert_would_fill_in_from_its_environment_is_refused(target: str) -> None:
+    here = config.site({"alert_labels": {"team": "a-%{SECRET}-b"}}, "test")
+    with pytest.raises(UserError, match=r"a-%\{SECRET\}-b: vmalert would fill it in .* write it without"):
+        TARGETS[target].render(build.bundle(here, [Sensitivity.LOW]), here)
+
+
 def test_a_long_name_gets_a_uid_that_grafana_takes_and_that_is_its_own() -> None:
     names = [f"job:nccl_a_very_long_name_of_a_signal:{end}" for end in ("max", "min")]
     uids = [grafana_rules.rule_uid(site("defaults"), name) for name in names]

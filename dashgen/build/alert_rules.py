@@ -22,6 +22,13 @@ _LOOKED_UP_EVERY = 5.0
 """Seconds between two looks at the verdict: they cost next to nothing, and a page loses little time between groups."""
 
 
+# From half an hour before a verdict began: in the morning a board's own last hours show nothing of the night.
+_BEFORE = (
+    '{{ range query "1000 * job:nccl_verdict:since - 1800000" }}{{ if <same_job> }}'
+    '&from={{ printf "%.0f" .Value }}&to=now{{ end }}{{ end }}'
+)
+
+
 def numbers(tier: Tier) -> dict[str, str]:
     """The thresholds as PromQL writes them."""
     return {"threshold": number(tier.threshold), **{name: number(value) for name, value in tier.extra.items()}}
@@ -37,13 +44,15 @@ def alert_links(site: Site) -> dict[str, dict[str, str]]:
     chosen = "&".join(f"var-{name}={{{{ $labels.{label} | urlquery }}}}" for name, label in labels.items())
     views = {view.slug: view for view in dashboards(site)}
     found = {}
+    since = fill(_BEFORE, site)
     for alert in (alert for alert in catalogue.ALERTS if alert.dashboard in views):
         view = views[alert.dashboard]
         url = f"{site.grafana.url.rstrip('/')}/d/{site.grafana.uid_prefix}{view.slug}"
         asked = [chosen] if catalogue.SIGNAL_BY_NAME[alert.signal].of_a_job else []
-        found[alert.name] = {"dashboard_url": "?".join((url, *asked))}
+        when = since if alert.signal == VERDICT else ""
+        found[alert.name] = {"dashboard_url": "?".join((url, *asked)) + when}
         if title := _drawn(alert.signal, view, site):
-            found[alert.name]["panel_url"] = f"{url}?{'&'.join((*asked, f'viewPanel={panel_ids(view)[title]}'))}"
+            found[alert.name]["panel_url"] = f"{url}?{'&'.join((*asked, f'viewPanel={panel_ids(view)[title]}'))}{when}"
     return found
 
 

@@ -17,7 +17,7 @@ from dashgen.build.runbook import runbook
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config.site import Site
 from dashgen.errors import UserError
-from dashgen.guard.text import listed
+from dashgen.guard.text import listed, shown
 from dashgen.model import Bundle, Sensitivity
 
 
@@ -32,7 +32,7 @@ def bundle(site: Site, sensitivities: Iterable[Sensitivity] = tuple(Sensitivity)
 
         made = overlay.apply(made, mixin.single(site, plain), site.overlays)
     for problem in accepted.problems(made):
-        raise UserError(f"{listed(Path(path).name for path in site.overlays) or 'the configuration'}: {problem}")
+        raise UserError(f"{listed(map(shown, map(Path, site.overlays))) or 'the configuration'}: {problem}")
     return made
 
 

@@ -55,11 +55,17 @@ def _fit(panels: Iterable[Panel], site: Site, silent: frozenset[str]) -> Iterato
                 for query in panel.queries
                 if not query.companion or query.companion in enabled
             ),
+            states={value: (fill(word, site), role) for value, (word, role) in panel.states.items()},
+            words={label: fill(word, site) for label, word in panel.words.items()},
             columns={fill(name, site): fill(title, site) for name, title in panel.columns.items()},
             column_units={fill(name, site): unit for name, unit in panel.column_units.items()},
             column_states={fill(name, site): states for name, states in panel.column_states.items()},
             links={
-                title: filled for title, url in panel.links.items() if (filled := fill(url, site, _link_words(site)))
+                title: filled
+                for title, url in panel.links.items()
+                # Grafana would silence in its own Alertmanager, which knows nothing of alerts of Prometheus.
+                if "<silencer>" not in url or site.grafana.alertmanager
+                if (filled := fill(url, site, _link_words(site)))
             },
         )
         queries = tuple(query for query in fitted.queries if not _speechless(query.expr, silent))
@@ -71,7 +77,8 @@ def _link_words(site: Site) -> dict[str, str]:
     """What only links know: how boards are called, and the choices that are carried from board to board."""
     carried = [site.grafana.datasource.variable, *(["cluster"] if site.labels.cluster else [])]
     chosen = "&".join(f"${{{name}:queryparam}}" for name in carried)
-    silencer = f"alertmanager={quote(site.grafana.alertmanager, safe='')}&" if site.grafana.alertmanager else ""
+    silencer = f"alertmanager={quote(site.grafana.alertmanager, safe='')}&"
+    silencer += f"matcher={site.labels.cluster}%3D~${{cluster:regex}}&" if site.labels.cluster else ""
     return {"uid": site.grafana.uid_prefix, "chosen": chosen, "silencer": silencer}
 
 

@@ -31,7 +31,7 @@ _NCCL_TESTS = (
 )
 
 TOOLS = (
-    "Job and processes: `scontrol show job JOB`, `ps`, `nvidia-smi`, `dmesg | grep -i xid` on the suspect node.",
+    "Job and processes: `scontrol show job JOB` or `kubectl get pods -o wide`, `ps`, `nvidia-smi`, `dmesg | grep -i xid` on the suspect node.",
     "NCCL log: `NCCL_DEBUG=INFO` (WARN in production, TRACE for two GPUs at most), "
     "`NCCL_DEBUG_SUBSYS=INIT,NET,GRAPH,COLL,TUNING,ENV` as needed, `NCCL_DEBUG_FILE=/path/nccl-%h-%p.log`; compare the "
     "last opCount of every rank. Different values: ranks are in different operations. Equal and unfinished: the "
@@ -48,18 +48,20 @@ TOOLS = (
     "node. `dashgen baseline` keeps the accepted values.",
     "Compute or communication: `torch.profiler` on one good and one suspect rank over five steps; NCCL kernels that are "
     "long on all ranks but one mean that this one is late.",
-    "Act: `scontrol update nodename=NODE state=drain reason=…`, restart from the checkpoint without the node, and open the "
+    "Act: `scontrol update nodename=NODE state=drain reason=…` or `kubectl cordon NODE`, restart from the checkpoint without the node, and open the "
     "vendor's case with the times of the degradation windows.",
 )
 
 ROCM = {
     "`nvidia-smi -q -d CLOCK,PERFORMANCE`": "`rocm-smi --showclocks --showperflevel`",
     "nvidia-smi nvlink -e and -s": "rocm-smi --showxgmierr",
+    "nvidia-smi -L": "rocm-smi --showuniqueid",
     "nvidia-smi": "rocm-smi",
     "grep -i xid": "grep -i amdgpu",
     "XIDs": "driver errors",
     "p2pBandwidthLatencyTest": "rocm-bandwidth-test",
     "is CUDA's": "is HIP's",
+    "CUDA's number": "HIP's number",
     "nccl-tests": "rccl-tests",
 }
 """What the tools of texts are called where the GPUs are AMD's."""
@@ -96,7 +98,8 @@ LATE = Runbook(
     look_first=(
         "Outlier board: which GPU or node, since when, and by how much later than it is used to.",
         "The host: `nvidia-smi -q -d CLOCK,PERFORMANCE` for throttling, `dmesg | grep -i xid`, CPU and storage load. The GPU's "
-        "number is CUDA's, and nvidia-smi may count otherwise: the UUID in the name of its `.prom` file is the same for both.",
+        "number is CUDA's, and nvidia-smi may count otherwise: `grep -l 'gpu=\"GPU3\"' DIR/nccl_inspector_metrics_*.prom` gives the "
+        "UUID of GPU3, which `nvidia-smi -L` knows.",
         "The job: does this rank do more work than the others (data, sequence length, an expert)?",
     ),
     tell_apart=(
@@ -105,6 +108,7 @@ LATE = Runbook(
         "With pipeline parallelism the stages behind a late one look late as well: the first of them is the cause.",
     ),
     act=(
-        "Drain the node when the next job on it is late as well: `scontrol update nodename=NODE state=drain reason=…`.",
+        "Drain the node at once where the host says why, as an XID, throttling or a clock below its peers; else note it, and drain "
+        "it when the next job on it is late as well: `scontrol update nodename=NODE state=drain reason=…`, or `kubectl cordon NODE`.",
     ),
 )

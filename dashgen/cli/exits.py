@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Callable
 from io import TextIOWrapper
 from typing import Any, NoReturn, TextIO, cast
@@ -54,15 +55,21 @@ def run(app: Callable[..., object]) -> None:
         if module not in EXTRAS:
             raise
         _fail(f"this command needs {module}; install it with: pip install 'dashgen[{EXTRAS[module]}]'")
+    except _Unwritten as error:
+        _close(out)
+        _fail(f"standard output: {error}; write it elsewhere")
     except MemoryError:
         _fail("not enough memory; give it less input, or the machine more")
     except OSError as error:
         if error.filename is not None:
             _fail(f"{os.fsdecode(error.filename)}: {error.strerror}; name another one, or mend it")
-        _close(out)
-        _fail(f"standard output: {error.strerror}")
+        _fail(f"{tempfile.gettempdir()}: {error.strerror}; free some space there, or set TMPDIR")
     else:
         sys.exit(code if isinstance(code, int) else 0)
+
+
+class _Unwritten(Exception):
+    """A standard stream that takes no more; the message says why."""
 
 
 class _Told:
@@ -77,12 +84,16 @@ class _Told:
         except BrokenPipeError:
             _close(self._stream)
             return len(text)
+        except OSError as error:
+            raise _Unwritten(error.strerror) from error
 
     def flush(self) -> None:
         try:
             self._stream.flush()
         except BrokenPipeError:
             _close(self._stream)
+        except OSError as error:
+            raise _Unwritten(error.strerror) from error
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -105,7 +116,7 @@ def _fail(message: str) -> NoReturn:
     # One line, whatever a file name or a configuration contains.
     try:
         typer.echo(line(f"dashgen: {message}"), err=True)
-    except OSError:
+    except _Unwritten:
         _close(sys.stderr)
     sys.exit(2)
 

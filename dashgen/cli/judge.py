@@ -107,6 +107,7 @@ def score(
 def _engine(offsets: bool) -> Engine:
     """The rule engine that is there, or can be built; else promtool, and why in a line."""
     from dashgen.engine import scheduled as engine
+    from dashgen.engine.programs import find
     from dashgen.validation.recorded import Engine
 
     program = engine.engine()
@@ -119,5 +120,6 @@ def _engine(offsets: bool) -> Engine:
                 reason = str(error)
             step("dashgen-replay")
     if program is None:
+        find("promtool")
         say(f"{reason}; using promtool, which evaluates everything at one moment", err=True)
     return Engine(program, offsets and program is not None)

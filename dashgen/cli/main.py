@@ -62,9 +62,5 @@ def _root(
 
 
 def main() -> None:
-    """The console script."""
+    """The command line, to its end."""
     exits.run(app)
-
-
-if __name__ == "__main__":
-    main()

@@ -33,7 +33,7 @@ def _address(text: str) -> str:
 class Grafana(Section):
     """How dashboards appear in Grafana."""
 
-    folder: str = Field("NCCL", min_length=1)
+    folder: str = Field("NCCL", min_length=1, max_length=100)
     uid_prefix: Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{0,20}$")] = "dashgen-nccl-"
     title_prefix: str = "NCCL / "
     tags: tuple[str, ...] = Field(("nccl", "dashgen"), max_length=MOST_LABELS)
@@ -42,7 +42,7 @@ class Grafana(Section):
         "", pattern=r"^(https?://\S+)?$", description="Grafana's address; alerts then link to boards"
     )
     alertmanager: str = Field(
-        "", description="data source of the Alertmanager in which the fleet board silences; Grafana's own where empty"
+        "", description="data source of the Alertmanager in which the fleet board silences, `grafana` for Grafana's own"
     )
     path: str = Field(
         "/var/lib/grafana/dashboards/nccl", description="where the provisioning file finds the dashboards"

@@ -235,7 +235,8 @@ def block(values: Mapping[Key, float]) -> str:
 def merge(path: Path, values: Mapping[Key, float]) -> str:
     """The text of a dashgen.yaml with these values in it; everything else stays as it is, comments too.
 
-    Raises UserError when the file is no configuration, or is written so that the key cannot be replaced safely.
+    Raises UserError when the file is no configuration, or is written so that the key cannot be replaced safely, as with
+    comments in it.
     """
     before = config.load(path, "--update").acceptance if path.exists() else {}
     both: dict[Key, float] = {
@@ -246,8 +247,10 @@ def merge(path: Path, values: Mapping[Key, float]) -> str:
     }
     both |= values
     text = read_text(path, config.MOST_BYTES) if path.exists() else ""
-    changed = _replaced(text, block(both))
-    if _data(changed) != {**_data(text), "acceptance": _nested(both)}:
+    start, end = _place(text)
+    break_before = "" if text[:start].endswith("\n") or not start else "\n"
+    changed = text[:start] + break_before + block(both) + text[end:]
+    if "#" in text[start:end] or _data(changed) != {**_data(text), "acceptance": _nested(both)}:
         raise UserError(f"{path}: acceptance cannot be replaced there; run without --update and write it in by hand")
     return changed
 
@@ -259,15 +262,14 @@ def _data(text: str) -> dict[str, object]:
         return {}
 
 
-def _replaced(text: str, new: str) -> str:
-    """The text with what stands below ``acceptance`` replaced, or with the new block at the end."""
+def _place(text: str) -> tuple[int, int]:
+    """Where ``acceptance`` begins and ends, its last line included; the end of the text where it is not there."""
     document = yaml.compose(text, Loader=yaml.SafeLoader)
     for key, value in document.value if isinstance(document, yaml.MappingNode) else ():
         if key.value == "acceptance":
-            before, rest = text[: key.start_mark.index], text[_end(value) :]
-            # What follows on the last line goes with it, comments below stay.
-            return before + new + rest.partition("\n")[2]
-    return text + ("" if text.endswith("\n") or not text else "\n") + new
+            line_end = text.find("\n", _end(value))
+            return key.start_mark.index, len(text) if line_end < 0 else line_end + 1
+    return len(text), len(text)
 
 
 def _end(node: yaml.Node) -> int:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from dashgen import promql
 from dashgen.errors import one_line
@@ -100,6 +100,12 @@ def _expression(text: str) -> str:
     return text
 
 
+def _no_text(value: object) -> object:
+    if isinstance(value, str) and re.fullmatch(r"[-+]?[0-9.]+([eE][-+]?[0-9]+)?", value):
+        raise ValueError(f"{quoted(value)} is a text to YAML; write the number without quotes and exponent")
+    return value
+
+
 def literal(text: str) -> str:
     """A text that is no template. Raises ValueError."""
     if "{{" in text:
@@ -120,7 +126,7 @@ GpuLabel = Annotated[str, AfterValidator(_label_beside(_RESERVED))]
 MetricName = Annotated[str, AfterValidator(_metric)]
 LabelValue = Annotated[str, AfterValidator(literal)]
 # Strict, because yes and true are no numbers.
-Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False), BeforeValidator(_no_text)]
 Whole = Annotated[int, Field(strict=True)]
 Regex = Annotated[str, AfterValidator(_regex)]
 Pattern = Annotated[str, AfterValidator(_pattern)]

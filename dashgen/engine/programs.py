@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,6 +93,11 @@ def broken(name: str, what: str) -> UserError:
     return UserError(f"{path}: {what}; {remedy}")
 
 
+def inherited(more: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a program: this process's own with the temporary folder that Python found usable, and more."""
+    return {**os.environ, "TMPDIR": tempfile.gettempdir(), **more}
+
+
 def run(
     name: str,
     *arguments: str | Path,
@@ -113,7 +119,7 @@ def run(
             capture_output=True,
             timeout=timeout,
             cwd=folder,
-            env={**os.environ, **(environment or {})},
+            env=inherited(environment or {}),
             check=False,
         )
     except subprocess.TimeoutExpired as error:

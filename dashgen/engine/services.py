@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from dashgen.engine.loopback import answers
+from dashgen.engine.programs import inherited
 from dashgen.errors import UserError
 from dashgen.guard.text import line
 
@@ -69,7 +70,7 @@ class Service:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    env={**os.environ, **self.environment},
+                    env=inherited(self.environment),
                     start_new_session=True,
                 )
             except OSError as error:

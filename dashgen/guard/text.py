@@ -7,8 +7,10 @@ character, no character that turns the direction of writing, and nothing that th
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
 LONGEST = 300
 """Characters that an error line has at most, whatever it quotes."""
@@ -60,6 +62,11 @@ def _cut(text: str, longest: int) -> str:
 def counted(count: int, what: str, many: str = "") -> str:
     """A number of things, with the word in singular or plural: ``1 file``, ``2 files``, ``0 copies``."""
     return f"{count} {what if count == 1 else many or what + 's'}"
+
+
+def shown(path: Path) -> str:
+    """A path as the user would write it."""
+    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def listed(names: Iterable[object], wrong: str = "", longest: int = 120) -> str:

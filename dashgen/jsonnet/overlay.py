@@ -16,7 +16,7 @@ from typing import Any
 from dashgen.errors import UserError
 from dashgen.grafana.parsed import Board
 from dashgen.grafana.schema import MAX_UID, UID
-from dashgen.guard.text import line, listed
+from dashgen.guard.text import line, listed, shown
 from dashgen.jsonnet import sandbox as jsonnet
 from dashgen.jsonnet import settings, shape
 from dashgen.model import AlertRule, Bundle, RecordingRule, RuleGroup
@@ -36,7 +36,7 @@ def apply(made: Bundle, mixin: str, overlays: Sequence[str]) -> Bundle:
     """
     paths = [Path(path) for path in overlays]
     done = jsonnet.evaluate(_program(made, mixin, paths), LIBRARY.read_text(encoding="utf-8"), paths)
-    names = listed(path.name for path in paths)
+    names = listed(map(shown, paths))
     try:
         return _bundle(made, done)
     except shape.Wrong as error:

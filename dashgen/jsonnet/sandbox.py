@@ -9,7 +9,6 @@ which is why the worker is a process that can be killed. The worker is this modu
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -23,7 +22,7 @@ from typing import Any
 
 from dashgen.errors import UserError, one_line
 from dashgen.guard.files import read_text
-from dashgen.guard.text import listed
+from dashgen.guard.text import listed, shown
 
 SECONDS = 5
 """Of CPU time: a busy machine must not change what a build says."""
@@ -63,7 +62,7 @@ def evaluate(program: str, helpers: str, overlays: Sequence[Path]) -> Evaluation
     Raises UserError, naming file and line, when the overlays are wrong, and when they exceed a limit.
     """
     if not any(map(find_spec, IMPLEMENTATIONS)):
-        names = listed(map(_shown, overlays))
+        names = listed(map(shown, overlays))
         raise UserError(f"{names}: overlays need jsonnet; install it with: pip install 'dashgen[overlays]'")
     answer = _asked(program, helpers, overlays)
     if "error" in answer:
@@ -73,7 +72,7 @@ def evaluate(program: str, helpers: str, overlays: Sequence[Path]) -> Evaluation
 
 def _asked(program: str, helpers: str, overlays: Sequence[Path]) -> dict[str, Any]:
     """The answer of a worker."""
-    names = listed(map(_shown, overlays))
+    names = listed(map(shown, overlays))
     request = json.dumps({"program": program, "helpers": helpers, "overlays": [str(path) for path in overlays]})
     # -P keeps a folder called dashgen in the current directory from being taken for this package.
     command = [sys.executable, "-P", "-m", "dashgen.jsonnet.sandbox"]
@@ -90,11 +89,6 @@ def _asked(program: str, helpers: str, overlays: Sequence[Path]) -> dict[str, An
         raise UserError(f"{names}: needs more than {limit} or nests too deep; look for what grows without end")
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
-
-
-def _shown(path: Path) -> str:
-    """A path as the user would write it."""
-    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 _PLACE = re.compile(rf"{OVERLAY}(\d+)/(\S+?):\(?(\d+):(\d+)")
@@ -115,10 +109,10 @@ def _message(text: str, overlays: Sequence[Path]) -> str:
     place = next((found for found in _PLACE.finditer(text) if found[2] != HELPERS), None)
     if place is None:
         what = re.sub(rf"^{OVERLAY}\S+\s*", "", what)
-        return f"{listed(map(_shown, overlays))}: {one_line(what)}{remedy}"
+        return f"{listed(map(shown, overlays))}: {one_line(what)}{remedy}"
     number, name, line, column = place.groups()
     what = re.sub(rf"^{re.escape(place[0])}\S*\s*", "", what)
-    return f"{_shown(overlays[int(number)].parent / name)}:{line}:{column}: {one_line(what)}{remedy}"
+    return f"{shown(overlays[int(number)].parent / name)}:{line}:{column}: {one_line(what)}{remedy}"
 
 
 # The worker.

@@ -112,7 +112,7 @@ def write(root: Path, files: Mapping[str, str], owned: tuple[str, ...]) -> list[
 def _write(root: Path, files: Mapping[str, str], owned: tuple[str, ...], made: list[Path]) -> list[Change]:
     todo, listed = changes(root, files, owned), _manifest(root)
     staged: list[staging.Stage] = []
-    target, remedy = root, "nothing was written"
+    target, remedy = root, "nothing was written; mend it, or name another folder with -o"
     try:
         for path in (MANIFEST, *files):
             staging.sweep(root / path)

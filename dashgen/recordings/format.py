@@ -205,7 +205,8 @@ def selector(name: str, labels: Labels | Mapping[str, str]) -> str:
 def to_openmetrics(series: Iterable[Series]) -> Iterator[str]:
     """OpenMetrics lines that ``promtool tsdb create-blocks-from openmetrics`` accepts, ending with ``# EOF``.
 
-    Families come in the order of the names, series in the order of their labels, so the text is deterministic.
+    Families come in the order of the names, series in the order of their labels, so the text is deterministic. Raises
+    UserError for a series that could not be read again.
     """
     family = None
     for one in sorted(series, key=lambda each: (each.name, each.labels)):
@@ -214,6 +215,8 @@ def to_openmetrics(series: Iterable[Series]) -> Iterator[str]:
             counter = family.endswith("_total")
             yield f"# TYPE {family.removesuffix('_total')} {'counter' if counter else 'gauge'}\n"
         prefix = selector(one.name, one.labels)
+        if len(prefix.encode()) > _LONGEST_LINE - 64:  # a value and a time have fifty at most
+            raise UserError(f"{prefix[:60]}…: labels of more than {_LONGEST_LINE - 64} bytes; leave this series out")
         for time, value in zip(one.times.tolist(), one.values.tolist(), strict=True):
             yield f"{prefix} {number(value)} {number(time)}\n"
     yield "# EOF\n"

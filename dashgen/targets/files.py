@@ -11,7 +11,8 @@ from dashgen.targets.rulefile import commented, rule_file, to_yaml
 from dashgen.targets.target import Target
 
 _ALERTMANAGER = """\
-Example of routing and inhibition for these alerts: merge it into the site's own alertmanager.yml.
+Example of routing and inhibition for these alerts: merge the route below the
+root, which here keeps whatever else there is to itself, into the site's own alertmanager.yml.
 Critical alerts are pages: slow jobs, stalled jobs. Warnings are tickets, info is context for nobody's pager."""
 
 _DATASOURCE = """\
@@ -49,7 +50,7 @@ def _provider(bundle: Bundle, site: Site) -> dict[str, object]:
                 "disableDeletion": False,
                 "updateIntervalSeconds": 30,
                 "allowUiUpdates": False,
-                "options": {"path": site.grafana.path, "foldersFromFilesStructure": False},
+                "options": {"path": unexpanded(site.grafana.path), "foldersFromFilesStructure": False},
             }
         ],
     }

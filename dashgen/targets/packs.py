@@ -7,11 +7,14 @@ would send every alert twice.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from dashgen.config.site import Site
+from dashgen.errors import UserError
+from dashgen.guard.text import line
 from dashgen.model import AlertRule, Bundle, RuleGroup, Sensitivity
 from dashgen.targets.rulefile import group_data
 
@@ -67,7 +70,14 @@ def without_hysteresis(pack: Pack) -> Pack:
 
 def header(pack: Pack, more: Iterable[str] = ()) -> str:
     """What stands above the rules, line by line."""
-    return "\n".join(line for line in (GENERATED, pack.about, *more) if line)
+    return "\n".join(each for each in (GENERATED, pack.about, *more) if each)
+
+
+def not_filled_in(text: str) -> str:
+    """Rules of vmalert, which fills in ``%{NAME}`` from its environment. Raises UserError where that would happen."""
+    if match := re.search(r"\S*%\{\S*", text):
+        raise UserError(f"{line(match[0], 80)}: vmalert would fill it in from its environment; write it without %{{")
+    return text
 
 
 def unexpanded(text: str) -> str:

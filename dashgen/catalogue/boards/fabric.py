@@ -97,7 +97,7 @@ _SUSPECTS = Row(
             title="Error counters that rise",
             query='3600 * @{<node_label>=~"$node", <of_job>}',
             legend=f"{_PORT} {{{{counter}}}}",
-            read="The published limits: 120 symbol errors, 300 link recoveries an hour; 10 broken packets, 100 discards a second.",
+            read="The published limits: 120 symbol errors, 300 link recoveries, 36,000 broken packets, 360,000 discards.",
             bad="a line that begins with a degradation window of the job",
             unit=Unit.PER_HOUR,
             width=12,

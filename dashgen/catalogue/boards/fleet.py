@@ -55,8 +55,8 @@ def _in(word: str) -> str:
 
 _SENTENCES = says(
     "Verdict now",
-    "Is any job hurt, since when, by what, and at what price? One sentence for each of the three jobs that are hurt "
-    "worst. Healthy: no job is hurt. Bad: a sentence that names a job; or no data, then nobody watches.",
+    "Is any job hurt, since when, by what, and at what price? One sentence for each of three jobs at most, those that "
+    "are silent first; the table below has all. Healthy: no job is hurt. Bad: a sentence that names a job; or no data, then nobody watches.",
     f"topk(3, {sentence(_HERE, TOLD, named=True)})",
     # Only where nobody is hurt.
     f'0 * label_replace(count_values("jobs", count({_JOBS})), "says", "No job is hurt; jobs that report: $1", '

@@ -53,7 +53,7 @@ GPUS = Row(
         ),
         _gpu(
             "SM clock relative to peers",
-            "Is a GPU clocked lower than the median GPU of the job's nodes? Healthy: 1. Bad: a line below 0.95 that "
+            "Is a GPU clocked lower than the median GPU of the job's nodes? Healthy: 100 %. Bad: a line below 95 % that "
             "stays; throttle reasons are not exposed by default, so this is the evidence there is.",
             "sm_clock",
             Unit.RATIO,

@@ -145,7 +145,7 @@ _TIMELINE = answers(
     question="When was the job in which state, and who was the suspect?",
     query=or_nobody(f"max by (<job>) (\n{state('<of_job>')}\n)", "<of_job>", "<job_label>", "$job"),
     legend="job",
-    also=(Query(expr=named(state("<of_job>", "partial network NVLink late"), *PATH), legend="{{suspect}} {{who}}"),),
+    also=(Query(expr=named(state("<of_job>", "partial network <fabric> late"), *PATH), legend="{{suspect}} {{who}}"),),
     type="state-timeline",
     unit=Unit.NONE,
     read="The first line is the job; each suspect has a line of its own for as long as it was blamed.",

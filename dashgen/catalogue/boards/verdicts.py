@@ -20,7 +20,7 @@ _STATES = (
     ('state="recovering"', "recovering", "info"),
     ('state="degraded", suspect="unknown"', "partial", "warn"),
     ('state="degraded", suspect="network"', "network", "network"),
-    ('state="degraded", suspect="nvlink"', "NVLink", "nvlink"),
+    ('state="degraded", suspect="nvlink"', "<fabric>", "nvlink"),
     ('state="degraded", suspect="straggler"', "late", "warn"),
     ('state="stalled"', "hung", "bad"),
 )
@@ -36,7 +36,7 @@ STATES: Mapping[int, tuple[str, str]] = MappingProxyType(
 VALUES: Mapping[str, int] = MappingProxyType({word: value for value, (word, _) in STATES.items()})
 
 # The words of verdicts that a fleet is told of, and the states behind them.
-TOLD = "partial network NVLink late hung recovering gone"
+TOLD = "partial network <fabric> late hung recovering gone"
 TOLD_STATES = "degraded|stalled|recovering|gone"
 
 # The columns of a table that say what is wrong and where, and what their labels mean.
@@ -51,7 +51,7 @@ WHAT: Mapping[str, str] = MappingProxyType(
 )
 WORDS: Mapping[str, str] = MappingProxyType(
     {
-        "nvlink": "NVLink",
+        "nvlink": "<fabric>",
         "straggler": "late (straggler)",
         "tensor": "tensor cores (DCGM)",
         "collectives": "completed collectives",
@@ -125,6 +125,7 @@ _SAID = (
     ("degraded/straggler/.*/(.*)/(.+)", "Late GPU $1 $2 for", ""),
     ("degraded/straggler/.*/(.*)/", "Late node $1 for", ""),
     ("stalled/.*", "Silent for", ""),
+    ("stalled/.*/(.+)/(.+)", "Silent (GPU $2 of $1 rests) for", ""),
     ("gone/.*", "Ended", " ago, files left behind"),
 )
 
@@ -173,10 +174,14 @@ def _beside(chosen: str) -> str:
         verdict(chosen, state="stalled"),
     )
     sound = f"max by (<job>) ({of('job:nccl_suspect:depth', chosen, suspect='nvlink')}) < 0.05"
-    spins, idles = (
+    spins, idles, untold = (
         f"label_replace(group by (<job>) ({of('job:nccl_quiet:seconds', chosen, evidence=evidence)} "
         f'and on (<job>) {hung}), "beside", "{words}", "", "")'
-        for evidence, words in (("spinning", ", kernels spin: hung"), ("idle", ", its GPUs are idle"))
+        for evidence, words in (
+            ("spinning", ", kernels spin: hung"),
+            ("idle", ", its GPUs are idle"),
+            ("none", ", nothing tells whether it lives"),
+        )
     )
     return f"""label_replace(
   count_values by (<job>) (
@@ -198,4 +203,6 @@ label_replace(group by (<job>) ({partial}), "beside", "; nobody is late alone", 
 or on (<job>)
 {spins}
 or on (<job>)
-{idles}"""
+{idles}
+or on (<job>)
+{untold}"""

@@ -50,7 +50,7 @@ def _tickets(*, dumps: int = 0, sure: bool = False) -> dict[Sensitivity, Tier]:
 
 
 # A job without a past is compared with what a fixed position in the ring may explain.
-_BEYOND = "than job <this_job> is used to, or, before it has a past, than a position in the ring explains"
+_BEYOND = "than job <this_job> is used to (before it has a past: than a position in the ring explains)"
 
 _TICKET_SOURCES = (
     "The verdict has its own: effect and significance. Paths are judged over two dumps, and a ticket waits for a third where it costs nothing; "
@@ -93,7 +93,7 @@ Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
 (evidence: {{ $labels.evidence }}) while its communication is slow.
 {{- end }} Suspect: {{ $labels.suspect }}{{ with $labels.transport }}, transport {{ . }}{{ end }}\
 {{ with $labels.<node_label> }}, node {{ . }}{{ end }}{{ if eq $labels.suspect "network" }}{{ with $labels.<gpu_label> }}, the rail of {{ . }}{{ end }}\
-{{ else }}{{ with $labels.<gpu_label> }}, {{ . }}{{ end }}{{ end }}"""
+{{ else }}{{ with $labels.<gpu_label> }}, {{ . }} (CUDA's number){{ end }}{{ end }}"""
         + f"{SINCE}."
         + """ Look first at the verdict on the job board, then at the evidence beside it.""",
         beside=SLOW_LINKS | RISING,
@@ -104,10 +104,11 @@ Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
         dashboard="job",
         runbook=Runbook(
             meaning="The job does less work per second than it is used to, and its communication is slow at the same "
-            "time. This is the page; its labels are the verdict: suspect, transport, node and GPU as far as they are known.",
+            "time. This is the page; its labels are the verdict: suspect, transport, node and GPU as far as they are known. Its evidence "
+            "says what tells the throughput: `reported` by the job, `collectives` that are completed, `tensor` cores that work, or `none`.",
             look_first=(
                 "Job board: the verdict, since when, how deep, and the evidence beside it.",
-                "A node or a GPU is named: that host. Only a GPU number is named with a network: the rail of that number.",
+                "A node or a GPU is named: that host; NcclGpuLate says how to find a GPU by its number. Only a GPU number is named with a network: the rail of that number.",
                 "Fabric counters of the job's nodes.",
             ),
             tell_apart=COMMUNICATION,
@@ -115,7 +116,7 @@ Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
                 "suspect network: find what the slow paths share: a rail, a switch, a placement group; follow NcclTransportDegraded. Without a "
                 "transport, a few GPUs of several nodes are slower than their like: the outlier board, slowness above the usual, shows which.",
                 "suspect nvlink: follow NcclNvlinkDegraded; drain the node.",
-                "suspect straggler: follow NcclGpuLate or NcclNodeLate; drain the node that is late.",
+                "suspect straggler: follow NcclGpuLate or NcclNodeLate, which say when to drain a node.",
                 "suspect unknown: whole nodes are slower than their like and nobody is late, so the communicators of a part of the job, as "
                 "of one pipeline stage, have a slow path or somebody late; or two nodes come equally late, and one of them holds up the other. "
                 "Outlier board, slowness above the usual: what do these GPUs share? Look at the network adapters and the clocks of these nodes.",
@@ -166,7 +167,7 @@ Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
         expr='job:nccl_verdict:depth{state="degraded", suspect="straggler", <gpu>!=""} > <threshold>',
         limit="the verdict blames one GPU",
         summary="Job <this_job>: {{ $labels.<gpu_label> }} of {{ $labels.<node_label> }} arrives late.",
-        description="{{ $labels.<gpu_label> }} of {{ $labels.<node_label> }} is {{ $value | humanizePercentage }} later "
+        description="{{ $labels.<gpu_label> }} (CUDA's number) of {{ $labels.<node_label> }} is {{ $value | humanizePercentage }} later "
         + _BEYOND
         + f": it arrives last and the other GPUs wait for it{SINCE}. "
         "Look first at the outlier board, then at clocks, XIDs and processes of that GPU.",

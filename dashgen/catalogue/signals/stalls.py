@@ -53,6 +53,16 @@ _LEFT_BEHIND = f"""
 )""".strip()
 
 
+_LIVES = (
+    '{{ range query "job:nccl_quiet:seconds" }}{{ if <same_job> }}'
+    '{{ if eq .Labels.evidence "spinning" }}Its kernels spin, as in a collective that hangs. '
+    '{{ else if eq .Labels.evidence "idle" }}Its processes live, and no kernel spins. '
+    '{{ else if eq .Labels.evidence "none" }}Nothing tells whether its processes live: it may have been killed. '
+    "{{ end }}{{ end }}{{ end }}"
+)
+"""What an alert about a silent job says of its processes."""
+
+
 def _evidence(word: str, expr: str) -> str:
     """How long a job has been quiet, with what is known about its processes."""
     return labelled(expr, "evidence", word)
@@ -143,7 +153,8 @@ ALERTS = (
         + SINCE
         + ", longer than it pauses. {{ with $labels.<gpu_label> }}{{ . }} of {{ end }}{{ with $labels.<node_label> }}{{ . }}, as "
         "nvidia-smi counts, rests while all others spin: its process is dead or has not come to the collective. {{ end }}"
-        "PyTorch aborts a hung job after 8 to 10 "
+        + _LIVES
+        + "PyTorch aborts a hung job after 8 to 10 "
         "minutes: collect evidence now. Look first whether the processes live, then compare the last opCount of all ranks.",
         tiers={
             Sensitivity.LOW: Tier(threshold=1, dumps=0, severity=Severity.CRITICAL, keep_firing=2),

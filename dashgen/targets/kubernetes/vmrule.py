@@ -10,7 +10,7 @@ from dashgen.config.site import Site
 from dashgen.model import Bundle
 from dashgen.targets.groups import VmGroup
 from dashgen.targets.kubernetes import objects as kubernetes
-from dashgen.targets.packs import Pack, groups, without_hysteresis
+from dashgen.targets.packs import Pack, groups, not_filled_in, without_hysteresis
 from dashgen.targets.target import Target, documents
 
 
@@ -23,10 +23,10 @@ class VmRuleKeys(Section):
 
 
 def document(pack: Pack, bundle: Bundle, site: Site) -> str:
-    """One object a pack."""
+    """One object a pack. Raises UserError for what vmalert would fill in."""
     wanted = site.targets.of(VmRuleKeys)
     loadable = pack if wanted.keep_firing_for else without_hysteresis(pack)
-    return kubernetes.document(
+    text = kubernetes.document(
         site,
         ("operator.victoriametrics.com/v1beta1", "VMRule"),
         pack.name,
@@ -34,6 +34,7 @@ def document(pack: Pack, bundle: Bundle, site: Site) -> str:
         labels=wanted.labels,
         about=pack.about,
     )
+    return not_filled_in(text)
 
 
 TARGET = Target(

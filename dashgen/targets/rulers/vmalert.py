@@ -13,7 +13,7 @@ from dashgen.config.sections import Section
 from dashgen.config.site import Site
 from dashgen.model import Bundle
 from dashgen.targets.groups import VmGroup
-from dashgen.targets.packs import Pack, groups, header, without_hysteresis
+from dashgen.targets.packs import Pack, groups, header, not_filled_in, without_hysteresis
 from dashgen.targets.rulefile import commented, to_yaml
 from dashgen.targets.target import Target, documents
 
@@ -28,11 +28,12 @@ class VmalertKeys(Section):
 
 
 def document(pack: Pack, bundle: Bundle, site: Site) -> str:
-    """One rule file."""
+    """One rule file. Raises UserError for what vmalert would fill in."""
     wanted = site.targets.of(VmalertKeys)
     loadable = pack if wanted.keep_firing_for else without_hysteresis(pack)
     notes = [_LEFT_OUT] if loadable != pack else []
-    return commented(header(pack, notes)) + to_yaml({"groups": groups(loadable, wanted.group.data())})
+    rules = not_filled_in(to_yaml({"groups": groups(loadable, wanted.group.data())}))
+    return commented(header(pack, notes)) + rules
 
 
 _HOW = """\

@@ -14,6 +14,11 @@ _RATE = f"""max by (<job>, <node>, <instance>, device, port) (
   * {OF_JOB}
 )"""
 
+_STATE = f"""max by (<job>, <node>, <instance>, device, port) (
+  <ib_state>
+  * {OF_JOB}
+)"""
+
 SLOW_LINKS = {
     "node:fabric_rate_low:bits": '{{ range query "bottomk by (<job>) (3, node:fabric_rate_low:bits)" }}{{ if <same_job> }}'
     " Slower than its like: {{ .Labels.device }} port {{ .Labels.port }} of {{ .Labels.<node_label> }}, whose link runs at "
@@ -24,18 +29,25 @@ SLOW_LINKS = {
 SIGNALS = (
     Signal(
         name="node:fabric_port_down:state",
-        question="Which ports went down and have not come back?",
+        question="Which ports are down that were up, or that are up on most of the job's nodes?",
         healthy="absent; 1 is down, 2 initialising, 3 armed",
-        # A port that nobody uses is down for ever: only one that was seen to go down counts, for as long as it stays so.
+        # A port that nobody uses is down for ever, on all nodes.
         expr=f"""
-max by (<job>, <node>, <instance>, device, port) (
-  (<ib_state> != 4)
-  * {OF_JOB}
-)
-and on (<target>, device, port) last_over_time(node:fabric_errors:rate{{counter="link_downed"}}[1d])""",
+(
+  {indented(_STATE)}
+) != 4
+and on (<target>, device, port) last_over_time(node:fabric_errors:rate{{counter="link_downed"}}[1d])
+or
+(
+  {indented(_STATE)}
+) != 4
+and on (<job>, device, port)
+quantile by (<job>, device, port) (0.5,
+  {indented(_STATE)}
+) == 4""",
         unit=Unit.COUNT,
         labels=PORT,
-        sources="A day since its link went down: longer than any fault that a job survives.",
+        sources="A day since its link went down: longer than any fault that a job survives. What most nodes have is right.",
         group=groups.FABRIC,
         companion="infiniband",
     ),
@@ -71,14 +83,14 @@ ALERTS = (
         companion="infiniband",
         limit="port state below <threshold> (active)",
         summary=f"Job <this_job>: {WHERE} is down.",
-        description=f"{WHERE} went down and has not come back: its state is {{{{ $value }}}}, 4 would be active. One rail of "
+        description=f"{WHERE} went down and has not come back, or is down where most nodes of the job have it up: its state is {{{{ $value }}}}, 4 would be active. One rail of "
         "job <this_job> is missing on this node. Look first at `ibstat` there.",
         tiers=tickets(Severity.WARNING, 4, medium=8, high=2),
         rises=False,
         sources="leptonai/gpud calls a port dropped that is down for 4 minutes, eight dumps.",
         dashboard="fabric",
         runbook=Runbook(
-            meaning="A port that had worked is not active. Communicators that use its rail hang, or go through fewer adapters.",
+            meaning="A port that had worked, or works on most of the job's nodes, is not active. Communicators that use its rail hang, or go through fewer adapters.",
             look_first=(
                 "`ibstat` on the node: the state now; `dmesg | grep -i mlx5`: since when?",
                 "Fabric board, Link state by port: this port alone, or others of its rail or switch?",

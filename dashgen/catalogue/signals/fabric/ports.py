@@ -27,9 +27,7 @@ _ENOUGH = 0.3
 """The share of a published limit that is enough beside a slow network; see the sources of NcclFabricSuspect."""
 
 RISING = {
-    "node:fabric_suspect:ratio": '{{ range query "topk by (<job>) (3, node:fabric_suspect:ratio > '
-    f"{_ENOUGH}"
-    ')" }}{{ if <same_job> }} Rising meanwhile: {{ .Labels.counter }} of {{ .Labels.<node_label> }}'
+    "node:fabric_suspect:ratio": '{{ range query "topk by (<job>) (3, node:fabric_suspect:ratio)" }}{{ if <same_job> }} Rising meanwhile: {{ .Labels.counter }} of {{ .Labels.<node_label> }}'
     "{{ with .Labels.device }} {{ . }}{{ end }}{{ with .Labels.port }} port {{ . }}{{ end }}, "
     "at {{ .Value | humanizePercentage }} of the published limit.{{ end }}{{ end }}"
 }
@@ -70,11 +68,11 @@ max by (<job>, <node>, <instance>, device, port, counter) (
         healthy="absent",
         # Errors alone are a ticket, a slow network alone is a question; together they are an answer. So they are where only a
         # part of the GPUs is slower and nobody known is to blame.
-        expr="""
+        expr=f"""
 (
   <branches>
-)
-and on (<job>) job:nccl_verdict:depth{suspect=~"network|unknown"}""",
+) > {_ENOUGH:g}
+and on (<job>) job:nccl_verdict:depth{{suspect=~"network|unknown"}}""",
         branches=(
             *((each.companion, _excess(each)) for each in COUNTERS_OF_PORTS),
             ("host_network", 'label_replace(node:tcp_retransmits:ratio / 0.1, "counter", "tcp_retransmits", "", "")'),
