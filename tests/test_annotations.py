@@ -102,3 +102,29 @@ def test_the_page_of_a_slow_network_names_the_port_that_has_errors_or_a_lower_ra
     words = "Rising meanwhile|Slower than its like"
     hints = re.findall(rf"(?:{words}): .*?(?=, at \d[\d.]*% of the published limit\.|$)", told)
     assert hints == ([port] if port else [])
+
+
+@pytest.mark.parametrize(
+    ("name", "dcgm", "words"),
+    [
+        ("stalled", True, "Its kernels spin, as in a collective that hangs. "),
+        ("stalled", False, "Nothing tells whether its processes live: it may have been killed. "),
+    ],
+)
+def test_the_page_of_a_silent_job_says_what_is_known_of_its_processes_and_leads_to_its_beginning(
+    name: str, dcgm: bool, words: str
+) -> None:
+    tool("promtool")
+    story = read_story(RECORDINGS / name)
+    bare = {"companions": {each: {"enabled": False} for each in ("dcgm", "host_memory")}}
+    site = config.site({"grafana": {"url": "https://grafana.example"}, **({} if dcgm else bare)}, name)
+    (fault,) = (each for each in story.faults if each.kind == "hang")
+    begins = fault.start.timestamp()
+    times = {"NcclJobStalled": [begins + 30 * step for step in range(30)]}
+    pages = rendered(name, story, build.alerts(site, Sensitivity.LOW), site, times)["NcclJobStalled"]
+    assert pages and all(words in texts["description"] for texts in pages)
+    for texts in pages:
+        (since,) = re.findall(r"var-job=[0-9]+&from=([0-9]+)&to=now$", texts["dashboard_url"])
+        # A test of promtool begins at second 0.
+        began = story.start.timestamp() + int(since) / 1000 + 1800
+        assert abs(begins - began) <= 60

@@ -69,6 +69,7 @@ STATE_COLOURS = {
     "healthy": "ok",
     "network": "network",
     "NVLink": "nvlink",
+    "xGMI": "nvlink",
     "late": "warn",
     "partial": "warn",
     "hung": "bad",
@@ -334,7 +335,7 @@ def test_every_link_leads_to_a_board_that_exists_and_sets_variables_that_it_has(
         if url.startswith("/alerting/silence/new?"):
             asked = parse_qsl(urlsplit(url).query)
             assert site == "clusters" and asked[0] == ("alertmanager", "Main & spare")
-            assert ("matcher", "cluster=~${cluster:regex}") in asked
+            assert ("matcher", "site=~${cluster:regex}") in asked
             continue
         path, query = urlsplit(url).path, urlsplit(url).query
         other = targets[path.removeprefix("/d/")]
@@ -351,16 +352,22 @@ def test_every_alert_leads_to_a_board_and_to_a_panel_on_it(site: str, sensitivit
     boards = {board["uid"]: board for board in made(site).values()}
     rules = [rule for group in build.alerts(own, sensitivity) for rule in group.alerts]
     for rule in rules:
-        parts = urlsplit(rule.annotations["dashboard_url"])
+        # When the verdict began is looked up as the page is written.
+        board_url, panel_url = (
+            re.sub(r"\{\{ range .*\}\}(&from=)\{\{.*?\}\}(&to=now)\{\{.*\}\}", r"\g<1>5\2", rule.annotations[each])
+            for each in ("dashboard_url", "panel_url")
+        )
+        parts = urlsplit(board_url)
         assert (parts.scheme, parts.netloc) == ("https", "grafana.example")
         board = boards[parts.path.removeprefix("/d/")]
         chosen = dict(parse_qsl(parts.query))
+        began = {"from", "to"} if catalogue.ALERT_BY_NAME[rule.alert].signal == VERDICT else set()
         # A switch port is at no job's board.
         of_job = catalogue.SIGNAL_BY_NAME[catalogue.ALERT_BY_NAME[rule.alert].signal].of_a_job
         wanted = {"job", "cluster"} & set(names_of(board)) if of_job else set()
-        assert {name.removeprefix("var-") for name in chosen} == wanted, rule.alert
+        assert {name.removeprefix("var-") for name in chosen} == wanted | began, rule.alert
         assert chosen.get("var-job") == (f"{{{{ $labels.{own.labels.job} | urlquery }}}}" if of_job else None)
-        (number,) = (dict(parse_qsl(urlsplit(rule.annotations["panel_url"]).query))["viewPanel"],)
+        (number,) = (dict(parse_qsl(urlsplit(panel_url).query))["viewPanel"],)
         panel = next(each for each in drawn(board) if str(each["id"]) == number)
         assert panel["targets"], rule.alert
 

@@ -138,6 +138,15 @@ def test_a_port_that_was_never_up_is_not_down() -> None:
     assert fired == set()
 
 
+def test_a_port_that_is_down_where_most_nodes_of_the_job_have_it_up_is_told() -> None:
+    nodes = ["n1", "n2", "n3"]
+    unused = [port(STATE, 1, node, "mlx5_9") for node in nodes]
+    found = [*job("7", nodes), *unused, *(port(STATE, 1 if node == "n2" else 4, node) for node in nodes)]
+    everything, fired = judged(found)
+    assert fired == {("NcclFabricPortDown", "7", "n2")}
+    assert {one["device"] for one in recorded(everything, "node:fabric_port_down:state")} == {"mlx5_0"}
+
+
 def test_a_port_that_went_away_stays_reported_until_it_comes_back() -> None:
     gone = (OFFSETS > 300) & (OFFSETS <= 900)
     everything, fired = judged(

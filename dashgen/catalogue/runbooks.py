@@ -108,7 +108,7 @@ LATE = Runbook(
         "With pipeline parallelism the stages behind a late one look late as well: the first of them is the cause.",
     ),
     act=(
-        "Drain the node at once where the host says why, as an XID, throttling or a clock below its peers; else note it, and drain "
+        "Drain the node at once where the host says why, by XIDs, throttling or a clock below its peers; else note it, and drain "
         "it when the next job on it is late as well: `scontrol update nodename=NODE state=drain reason=…`, or `kubectl cordon NODE`.",
     ),
 )
