@@ -20,9 +20,10 @@ import yaml
 
 from dashgen.catalogue.metrics.inspector import MIN_SIZE
 from dashgen.config import site as config
-from dashgen.config.site import Collective, SizeClass, Transport
+from dashgen.config.site import Collective, SizeClass
 from dashgen.errors import UserError
 from dashgen.guard.files import parse_yaml, read_bytes, read_text
+from dashgen.model import TRANSPORTS, Transport
 
 Key = tuple[Collective, Transport, SizeClass]
 
@@ -83,7 +84,7 @@ def size_class(size: int) -> SizeClass:
 
 def transport(name: str) -> Transport:
     """A transport by the word that somebody typed. Raises UserError for an unknown one."""
-    known: dict[str, Transport] = {each: each for each in get_args(Transport)}
+    known: dict[str, Transport] = {each: each for each in TRANSPORTS}
     if name.lower() not in known:
         raise UserError(f"--transport {name}: no such transport; there are {', '.join(known)}")
     return known[name.lower()]
@@ -215,7 +216,7 @@ def _nested(values: Mapping[Key, float]) -> dict[str, dict[str, dict[str, float]
     """As the configuration has it: collective, transport, size class, each in the usual order."""
     nested: dict[str, dict[str, dict[str, float]]] = {}
     for kind in get_args(Collective):
-        for how in get_args(Transport):
+        for how in TRANSPORTS:
             sizes = {each: values[kind, how, each] for each in get_args(SizeClass) if (kind, how, each) in values}
             if sizes:
                 nested.setdefault(kind, {})[how] = sizes

@@ -33,7 +33,7 @@ from dashgen.errors import UserError
 from dashgen.guard.files import parse_yaml, read_text
 from dashgen.guard.models import checked
 from dashgen.guard.text import line, listed
-from dashgen.model import Alert, Sensitivity
+from dashgen.model import Alert, Sensitivity, Transport
 
 DEFAULT_FILE = "dashgen.yaml"
 MOST_BYTES = 1 << 20
@@ -73,7 +73,6 @@ class Labels(Section):
 
 
 Collective = Literal["AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce"]
-Transport = Literal["nvlink", "network", "mixed"]
 SizeClass = Literal["small", "medium", "large"]
 Bandwidth = Annotated[Number, Field(gt=0, lt=1e6)]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from dashgen.grafana.schema import Json
-from dashgen.model import Panel
+from dashgen.model import TRANSPORTS, Panel
 
 PALETTE: Mapping[str, str] = MappingProxyType(
     {
@@ -41,8 +41,6 @@ OPERATIONS: Mapping[str, str] = MappingProxyType(
 never that of what is bad."""
 
 _SIZES: Mapping[str, int] = MappingProxyType({"small": 1, "medium": 2, "large": 3})
-
-TRANSPORTS = ("nvlink", "network", "mixed")
 
 
 def colour(panel: Panel, role: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from dashgen import promql
 from dashgen.errors import UserError
+from dashgen.grafana.parsed import mapping
 from dashgen.guard.files import parse_json, read_bytes
 from dashgen.guard.text import line
 
@@ -51,9 +52,15 @@ def dashboards(paths: Sequence[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def _unwrapped(data: Any) -> Any:
-    """A dashboard out of what Grafana's HTTP API (``dashboard``) or one of its resources (``spec``) wraps it in."""
+    """A dashboard out of what Grafana's HTTP API (``dashboard``) or one of its resources (``spec``) wraps it in.
+
+    The name of a resource is the uid of its dashboard.
+    """
     inner = data.get("dashboard", data.get("spec")) if isinstance(data, dict) else None
-    return inner if isinstance(inner, dict) and _LOOKS.intersection(inner) else data
+    if not isinstance(inner, dict) or not _LOOKS.intersection(inner):
+        return data
+    name = mapping(data.get("metadata")).get("name")
+    return inner if name is None else {"uid": name, **inner}
 
 
 def _too_much(board: dict[str, Any]) -> str:

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 from dashgen import promql
 from dashgen.grafana.parsed import Board, PanelView, mapping, objects
+from dashgen.grafana.variables import legend_labels
 from dashgen.lint import Hit
 from dashgen.lint.frame import PLACEHOLDER
 
 _NUMBER_TYPES = frozenset({"timeseries", "stat", "gauge", "bargauge", "table", "heatmap", "graph", "singlestat"})
 _ALWAYS_KNOWN = frozenset({"ALERTS", "ALERTS_FOR_STATE", "up"})
 
-_LEGEND_LABEL = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}")
 _LINK_LABEL = re.compile(r"\$\{__field\.labels\.(\w+)")
 _OWN_COLUMN = re.compile(r"(Time|Value|Trend)\b.*")
 
@@ -81,7 +81,7 @@ def legend_label_dropped(board: Board) -> Iterator[Hit]:
         if any(promql.VARIABLE_NAME in kept.names for _, kept in asked):
             continue
         for query, kept in asked:
-            used = _LEGEND_LABEL.findall(str(query.target.get("legendFormat") or ""))
+            used = legend_labels(str(query.target.get("legendFormat") or ""))
             for label in dict.fromkeys(used):
                 if label not in kept and label != "__name__":
                     yield panel.where, f"keep the label {label} in the query, or take it out of the legend"

@@ -10,9 +10,10 @@ from dashgen.model.alerts import Alert, Runbook, Scope, Tier
 from dashgen.model.boards import Annotation, Dashboard, Panel, PanelType, Query, Row, Variable
 from dashgen.model.built import AlertRule, Bundle, RecordingRule, RuleGroup
 from dashgen.model.series import Metric, Signal, SignalKind
-from dashgen.model.words import Sensitivity, Severity, Unit, indented, labelled
+from dashgen.model.words import TRANSPORTS, Sensitivity, Severity, Transport, Unit, indented, labelled
 
 __all__ = [
+    "TRANSPORTS",
     "Alert",
     "AlertRule",
     "Annotation",
@@ -32,6 +33,7 @@ __all__ = [
     "Signal",
     "SignalKind",
     "Tier",
+    "Transport",
     "Unit",
     "Variable",
     "indented",

@@ -4,6 +4,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal, get_args
+
+Transport = Literal["nvlink", "network", "mixed"]
+"""What a communicator runs over: within one domain, one rank a node, or both."""
+TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
 
 
 class Sensitivity(StrEnum):

@@ -28,7 +28,7 @@ from dashgen.errors import UserError
 from dashgen.guard.files import opened, parse_yaml, read_text
 from dashgen.guard.models import checked
 from dashgen.guard.text import line, quoted
-from dashgen.model import Sensitivity
+from dashgen.model import Sensitivity, Transport
 
 STORY = "recording.yaml"
 SAMPLES = "series.om.gz"
@@ -104,7 +104,7 @@ class Fault(_Strict):
     start: Moment
     end: Moment
     job: str
-    transport: tuple[Literal["nvlink", "network", "mixed"], ...] = ()
+    transport: tuple[Transport, ...] = ()
     suspect: Literal["network", "nvlink", "straggler", "unknown"] | None = None
     node: str | None = None
     gpu: str | None = None

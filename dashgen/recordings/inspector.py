@@ -11,11 +11,10 @@ import math
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from dashgen.catalogue.metrics import upstream
-
-Transport = Literal["nvlink", "network", "mixed"]
+from dashgen.model import Transport
 
 FORMAT_VERSION = "v5.1"  # label `version`: profiler interface 5, kInspectorPromFormatMinor 1
 DUMP_INTERVAL = 30.0  # seconds, inspectorPromValidateInterval: the shortest and usual interval

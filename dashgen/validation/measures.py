@@ -13,6 +13,9 @@ import numpy as np
 from dashgen.validation.cases import SLOWDOWNS, STANDSTILLS
 from dashgen.validation.judge import Alarm, Incident, Verdict
 
+NOTICED, INCIDENT = 0.06, 0.13
+"""Losses of throughput: NVIDIA's blog of 2026-05-07 calls 13 % an incident, its smallest dip is one of 6 %."""
+
 Measures = dict[str, dict[str, float | None]]
 
 
@@ -27,7 +30,7 @@ class View:
     @cached_property
     def slow(self) -> View:
         """The incidents in which a job lost at least 6 % of the throughput that it had."""
-        return self.where(lambda one: one.family in SLOWDOWNS and one.fell and (one.loss or 0) >= 0.06)
+        return self.where(lambda one: one.family in SLOWDOWNS and one.fell and (one.loss or 0) >= NOTICED)
 
     @cached_property
     def core(self) -> View:
@@ -129,11 +132,11 @@ class Criterion:
 
 
 def _deep(one: Incident) -> bool:
-    return one.loss is not None and one.loss >= 0.13 and one.lasts >= 300
+    return one.loss is not None and one.loss >= INCIDENT and one.lasts >= 300
 
 
 def _shallow(one: Incident) -> bool:
-    return one.loss is not None and 0.06 <= one.loss < 0.13 and one.lasts >= 240
+    return one.loss is not None and NOTICED <= one.loss < INCIDENT and one.lasts >= 240
 
 
 def _late(one: Incident) -> bool:
@@ -269,7 +272,7 @@ def kind(one: Incident) -> str:
     if not one.fell:
         return f"{one.family} from the start"
     loss = one.loss or 0.0
-    return f"{one.family} {'>= 13 %' if loss >= 0.13 else '6-13 %' if loss >= 0.06 else '< 6 %'}"
+    return f"{one.family} {'>= 13 %' if loss >= INCIDENT else '6-13 %' if loss >= NOTICED else '< 6 %'}"
 
 
 def by_kind(one: View) -> dict[str, View]:

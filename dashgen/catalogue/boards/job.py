@@ -24,8 +24,8 @@ from dashgen.catalogue.boards.parts import (
 )
 from dashgen.catalogue.boards.verdicts import STATES, WHAT, WORDS, depths, lasts, or_nobody, sentence, since, state
 from dashgen.catalogue.names import VERDICT
-from dashgen.catalogue.signals.transport import ALL, CLASSES, by_half
-from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit
+from dashgen.catalogue.signals.transport import ALL, by_half
+from dashgen.model import TRANSPORTS, Dashboard, Panel, Query, Row, Sensitivity, Unit
 
 _WHERE = {
     "nvlink": "within one <fabric> domain",
@@ -227,7 +227,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
                         expected="job:nccl_busbw:expected",
                         read="A path that is slow alone has a line of its own, drawn from what it has lost.",
                     )
-                    for each in CLASSES
+                    for each in TRANSPORTS
                 ),
             ),
             Row(

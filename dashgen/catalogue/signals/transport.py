@@ -16,7 +16,6 @@ from dashgen.catalogue.baselines import spread, usual
 from dashgen.catalogue.signals.freshness import NEW, SEEN, SEEN_SOURCES, STAYED
 from dashgen.model import Signal, Unit
 
-CLASSES = ("nvlink", "network", "mixed")
 PATH = ("<job>", "transport", "<node>", "<gpu>")
 LIKE = "<job>, n_nodes, nranks, kinds"
 """Whose times are compared: those of one shape of communicator whose files hold as many kinds of collectives."""
