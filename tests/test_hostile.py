@@ -46,6 +46,8 @@ from dashgen.recordings.format import EARLIEST, LATEST, SAMPLES, STORY, read_sam
 from dashgen.recordings.importing import save
 from dashgen.recordings.inspector import GPU_TIMING
 from dashgen.recordings.sites import made_at
+from dashgen.simulator.physics import unit_effect
+from dashgen.simulator.plans import base_plan
 from dashgen.simulator.scenario import load_scenario, scenario_path
 from dashgen.targets.rulefile import rule_file
 
@@ -306,9 +308,16 @@ def test_a_scenario_is_refused_in_one_line_or_can_be_simulated(folder: Path) -> 
     def check(content: bytes) -> None:
         path.write_bytes(content)
         try:
-            load_scenario(path)
+            scenario = load_scenario(path)
         except UserError as error:
             is_one_line(error, str(path))
+            return
+        for job in scenario.jobs:
+            for event in scenario.events_of(job):
+                try:
+                    unit_effect(job, base_plan(job), event, scenario.nodes)
+                except UserError as error:
+                    is_one_line(error)
 
     check()
 

@@ -38,7 +38,7 @@ from dashgen.live.doctor.probe import Probe
 from dashgen.live.doctor.table import cure, examine
 from dashgen.live.incidents import look
 from dashgen.live.incidents.annotate import annotate
-from dashgen.live.incidents.windows import VERDICT
+from dashgen.live.incidents.windows import VERDICT, Incident
 from dashgen.live.recorder import selection
 from dashgen.live.recorder.record import record
 
@@ -70,6 +70,9 @@ class Strange(Client):
     def request(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> bytes:
+        if path.startswith("/api/annotations"):
+            made = [self._maybe({"time": self._random.choice([1, "x"]), "text": self._random.choice(NASTY)})]
+            return json.dumps(self._maybe(made)).encode()
         moment = float(body.decode().rpartition("time=")[2]) if body and b"time=" in body else END.timestamp()
         return json.dumps(self._maybe({"status": "success", "data": self._data(path, body or b"", moment)})).encode()
 
@@ -148,6 +151,27 @@ def _record(strange: Callable[[], Strange], out: Path) -> None:
         raise
 
 
+ENDED = Incident(
+    cluster="",
+    job="7",
+    state="degraded",
+    suspect="network",
+    transport="mixed",
+    node="",
+    gpu="",
+    start=END.timestamp() - 600,
+    end=END.timestamp() - 60,
+    detected=END.timestamp() - 540,
+    worst=END.timestamp() - 300,
+    depth=0.4,
+    ongoing=False,
+    gpus=8,
+    throughput=None,
+    gpu_hours=None,
+    fabric=(),
+    alerts=(),
+)
+
 ANSWERED: dict[str, Callable[[Callable[[], Strange], Path], object]] = {
     "incidents": lambda strange, _: _incidents(strange, []),
     "incidents --job": lambda strange, _: _incidents(strange, ["7"]),
@@ -155,7 +179,7 @@ ANSWERED: dict[str, Callable[[Callable[[], Strange], Path], object]] = {
     "cost": lambda strange, _: _cost(strange),
     "explain": lambda strange, _: _explain(strange),
     "record": lambda strange, folder: _record(strange, folder / "out"),
-    "incidents --annotate": lambda strange, _: annotate(strange(), []),
+    "incidents --annotate": lambda strange, _: annotate(strange(), [ENDED]),
 }
 
 

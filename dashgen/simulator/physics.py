@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from dashgen.errors import UserError
 from dashgen.simulator.communicators import INNER, Floats
 from dashgen.simulator.events import Burst, Event, LateGpu, Network, Nic, Nvlink, SlowNode
 from dashgen.simulator.jobs import TRANSFER_NOISE, Group, Job
@@ -42,8 +43,18 @@ class Effect:
     noise: float = TRANSFER_NOISE
 
 
+def _in_job(job: Job, event: LateGpu | Nic) -> int:
+    """The number of an event's GPU on its node. Raises UserError where the job has fewer there."""
+    if event.gpu >= job.gpus_per_node:
+        raise UserError(f"{event.kind}: {event.node} has no GPU {event.gpu} in job {job.id}")
+    return event.gpu
+
+
 def unit_effect(job: Job, plan: Plan, event: Event, nodes: Sequence[str]) -> Effect | None:
-    """What an event does to a plan, as if it doubled the time of all that it touches; None when it slows nothing."""
+    """What an event does to a plan, as if it doubled the time of all that it touches; None when it slows nothing.
+
+    Raises UserError for a GPU that the job does not have.
+    """
     gpus = job.nodes * job.gpus_per_node
     late = np.zeros(gpus)
     touched: list[Floats] = [np.zeros(len(each.comm.members)) for each in plan.operations]
@@ -56,7 +67,7 @@ def unit_effect(job: Job, plan: Plan, event: Event, nodes: Sequence[str]) -> Eff
         on_node[first : first + job.gpus_per_node] = True
     match event:
         case LateGpu():
-            late[first + event.gpu] = event.percent / 100
+            late[first + _in_job(job, event)] = event.percent / 100
         case SlowNode():
             late[on_node] = event.percent / 100
         case Network() | Burst():
@@ -67,7 +78,7 @@ def unit_effect(job: Job, plan: Plan, event: Event, nodes: Sequence[str]) -> Eff
         case Nic():
             for mask, each in zip(touched, plan.operations, strict=True):
                 if each.comm.n_nodes > 1:
-                    mask[:] = (each.comm.members == first + event.gpu).any(axis=1)
+                    mask[:] = (each.comm.members == first + _in_job(job, event)).any(axis=1)
         case Nvlink():
             for mask, each in zip(touched, plan.operations, strict=True):
                 if each.comm.n_nodes == 1:

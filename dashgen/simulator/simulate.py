@@ -115,11 +115,13 @@ def _gpu(scenario: Scenario, event: Event) -> str | None:
 
 
 def _concerned(scenario: Scenario, runs: list[Run], event: Event) -> list[Run]:
-    """The jobs that an event is about: those on its node, or those that it names."""
-    if event.kind in ("exporter-gone", "exporter-flap", "unreadable"):
-        number = scenario.nodes.index(event.node) + 1
-        return [run for run in runs if 0 <= number - run.job.first_node < run.job.nodes]
-    return [run for run in runs if event in scenario.events_of(run.job)]
+    """The jobs that an event is about: those that it names, of which it has to be on a node."""
+    telemetry = event.kind in ("exporter-gone", "exporter-flap", "unreadable")
+    concerned = runs if telemetry else [run for run in runs if event in scenario.events_of(run.job)]
+    if not (node := getattr(event, "node", None)):
+        return concerned
+    number = scenario.nodes.index(node) + 1
+    return [run for run in concerned if 0 <= number - run.job.first_node < run.job.nodes]
 
 
 def _suspect(event: Event) -> str | None:
