@@ -177,6 +177,19 @@ def upside_down() -> dict[str, str]:
     return {**files, "recording.yml": yaml.safe_dump(data)}
 
 
+def seldom() -> dict[str, str]:
+    files = pack()
+    return {**files, "recording.yml": files["recording.yml"].replace("interval: 30s", "interval: 1m")}
+
+
+def harmless() -> dict[str, str]:
+    files = pack()
+    data = yaml.safe_load(files["alerts.yml"])
+    (stalled,) = (rule for group in data["groups"] for rule in group["rules"] if rule["alert"] == "NcclJobStalled")
+    stalled["labels"]["severity"] = "info"
+    return {**files, "alerts.yml": yaml.safe_dump(data)}
+
+
 @dataclass(frozen=True)
 class Case:
     """What is done to a sound site, and what that is called."""
@@ -210,6 +223,20 @@ CASES = (
         renamed(**{upstream("busbw"): f"{upstream('busbw')}_GB_per_second"}),
     ),
     Case("no-inspector", f'no {upstream("busbw")} with env="prod"', site={"selector": 'env="prod"'}),
+    Case("no-inspector", f"without {upstream('exec')}", without(upstream("exec"))),
+    Case(
+        "labels",
+        "which is exported_node now: set honor_labels",
+        relabelled(lambda one: one | {"exported_node": one["node"], "node": "pool"}, "nccl_"),
+    ),
+    Case(
+        "duplicate-targets",
+        "GPUs of 2 nodes (host-a, host-b) are scraped twice",
+        lambda series: [
+            *series,
+            *relabelled(_set(job="again"))([one for one in series if one.name.startswith("nccl_")]),
+        ],
+    ),
     Case("labels", "slurm_job_id; job_name looks like it", label("slurm_job_id", "job_name")),
     Case("labels", "node; host looks like it", label("node", "host")),
     Case(
@@ -285,6 +312,18 @@ CASES = (
     ),
     Case("rules-outdated", "others (", rules=lambda: pack(config.Site(dump_interval=10.0))),
     Case("rules-outdated", "are missing (", rules=lambda: one_rule(VERDICT, "vector(0)")),
+    Case("rules-outdated", "is evaluated every 60 s, and its rules are made for 30 s", rules=seldom),
+    Case("rules-outdated", "alerts 1 are others (NcclJobStalled)", rules=harmless),
+    Case(
+        "rules-twice",
+        "are recorded more than once, by ",
+        rules=lambda: {**pack(), "again.yml": pack()["recording.yml"]},
+    ),
+    Case(
+        "rules-twice",
+        "the alerts of several tiers are loaded (low, medium)",
+        rules=lambda: {**pack(), "low.yml": pack(config.site({"sensitivity": "low"}, "low"))["alerts.yml"]},
+    ),
     Case("rules-order", "another order than in the pack", rules=upside_down),
     Case(
         "rules-failing",
@@ -299,6 +338,19 @@ CASES = (
         waits=lambda probe: _some_rule(probe, lambda one: one.evaluationTime > 0.6),
     ),
     Case("no-alertmanager", "no Alertmanager is connected"),
+    Case(
+        "alertmanager-deaf",
+        "alerts do not arrive at http://pager:9093",
+        lambda series: [
+            *series,
+            Series(
+                "prometheus_notifications_errors_total",
+                (("alertmanager", "http://pager:9093"),),
+                series[0].times,
+                np.arange(series[0].times.size, dtype=float),
+            ),
+        ],
+    ),
 )
 
 

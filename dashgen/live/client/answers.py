@@ -63,6 +63,8 @@ class Rule(_Model):
 
     name: str
     query: str = ""
+    duration: Lasts = 0.0
+    labels: Metric = Field(default_factory=dict)
     type: str = ""
     health: str = ""
     lastError: str = ""

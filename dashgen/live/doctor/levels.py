@@ -20,7 +20,7 @@ def _split(site: Site) -> Levels:
 def recording(site: Site, level: Level | None) -> tuple[RuleGroup, ...]:
     """The recording rules of a level; all of them for a server that is neither."""
     if level is None:
-        return build.recording(site)
+        return shipped(site).recording
     return _split(site).edge if level == "edge" else _split(site).above
 
 

@@ -4,16 +4,20 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from dashgen import build, promql
+from dashgen.catalogue import ALERT_BY_NAME
 from dashgen.catalogue.names import VERDICT
-from dashgen.live.client.answers import Group
+from dashgen.config.site import Site
+from dashgen.durations import seconds
+from dashgen.live.client.answers import Group, Rule
 from dashgen.live.doctor.levels import alerts, level, recording
-from dashgen.live.doctor.probe import Diagnosis, Probe
+from dashgen.live.doctor.probe import Diagnosis, Probe, shipped
 from dashgen.live.doctor.telemetry import named
-from dashgen.model import RuleGroup
+from dashgen.model import RuleGroup, Sensitivity
 
 BUSY = 0.5
 """Share of its interval that a group may take: beyond it one slow evaluation makes the next one late."""
@@ -53,17 +57,73 @@ def not_loaded(probe: Probe) -> Iterator[Diagnosis]:
 def outdated(probe: Probe) -> Iterator[Diagnosis]:
     """The rules that are loaded are not those that this dashgen.yaml gives."""
     loaded = {rule.name: rule.query for group in _ours(probe) for rule in group.rules if rule.type != "alerting"}
-    if not loaded:
-        return
     # What targets of engines that store results late have is the same pack.
-    where = level(probe)
-    packs = [_pack(recording(probe.site.showing_results(late=late), where)) for late in (False, True)]
-    pack, changed = min(((each, _changed(each, loaded)) for each in packs), key=lambda found: len(found[1]))
-    missing = set(pack) - set(loaded)
+    where, sites = level(probe), [probe.site.showing_results(late=late) for late in (False, True)]
+    if loaded:
+        made = [recording(site, where) for site in sites]
+        groups = min(made, key=lambda each: len(_changed(_pack(each), loaded)))
+        yield from _told("recording.yaml", "recording rules", _pack(groups), loaded)
+        every = {rule.record: seconds(group.interval) for group in groups for rule in group.recorded}
+        for group in _ours(probe):
+            wanted = {every[rule.name] for rule in group.rules if rule.name in every}
+            if group.interval and len(wanted) == 1 and {group.interval} != wanted:
+                said = f"is evaluated every {group.interval:g} s, and its rules are made for {min(wanted):g} s"
+                yield Diagnosis(group.name, said)
+    for tier, there in _alerts(probe).items():
+        alerts_of = [_said(site.model_copy(update={"sensitivity": tier})) for site in sites]
+        alerts_loaded = {name: _alert(rule.query, rule.duration, rule.labels) for name, rule in there.items()}
+        best = min(alerts_of, key=lambda each: len(_changed(each, alerts_loaded)))
+        yield from _told(f"alerts/{tier.value}.yaml", "alerts", best, alerts_loaded)
+
+
+def _told(where: str, what: str, pack: Mapping[str, str], loaded: Mapping[str, str]) -> Iterator[Diagnosis]:
+    missing, changed = set(pack) - set(loaded), _changed(pack, loaded)
     if missing or changed:
         parts = [f"{len(missing)} are missing ({named(missing)})"] if missing else []
         parts += [f"{len(changed)} are others ({named(changed)})"] if changed else []
-        yield Diagnosis("recording.yaml", f"of {len(pack)} recording rules {', '.join(parts)}")
+        yield Diagnosis(where, f"of {len(pack)} {what} {', '.join(parts)}")
+
+
+def _alerts(probe: Probe) -> dict[Sensitivity, dict[str, Rule]]:
+    """The alerts of the pack that a server has, by their tiers."""
+    found: dict[Sensitivity, dict[str, Rule]] = {}
+    for group in probe.rules.groups if probe.rules else ():
+        for rule in group.rules:
+            tier = rule.labels.get("sensitivity", "")
+            if rule.type == "alerting" and rule.name in ALERT_BY_NAME and tier in list(Sensitivity):
+                found.setdefault(Sensitivity(tier), {})[rule.name] = rule
+    return found
+
+
+def _said(site: Site) -> dict[str, str]:
+    """The alerts of the site's tier, each in a text that says what makes it."""
+    return {
+        rule.alert: _alert(rule.expr, seconds(rule.for_) if rule.for_ else 0.0, rule.labels)
+        for group in shipped(site).alerts[site.sensitivity]
+        for rule in group.alerts
+    }
+
+
+def _alert(expr: str, duration: float, labels: Mapping[str, str]) -> str:
+    return f"{_meant(expr)} for {duration:g} s, {labels.get('severity')}"
+
+
+def twice(probe: Probe) -> Iterator[Diagnosis]:
+    """Rules are loaded twice, or alerts of several tiers: everything is told twice."""
+    double = _double(probe)
+    if double:
+        files = {group.file or group.name for group in _ours(probe) if double & {rule.name for rule in group.rules}}
+        yield Diagnosis("recording.yaml", f"{named(double)} are recorded more than once, by {named(files)}")
+    tiers = {tier.value for tier in _alerts(probe)}
+    if len(tiers) > 1:
+        yield Diagnosis("alerts", f"the alerts of several tiers are loaded ({named(tiers)})")
+
+
+def _double(probe: Probe) -> set[str]:
+    """Rules of the pack that several groups record."""
+    every = [name for group in _ours(probe) for name in {rule.name for rule in group.rules if rule.type != "alerting"}]
+    pack = _pack(build.recording(probe.site))
+    return {name for name, number in Counter(every).items() if number > 1 and name in pack}
 
 
 def _pack(groups: Iterable[RuleGroup]) -> dict[str, str]:
@@ -91,13 +151,15 @@ def out_of_order(probe: Probe) -> Iterator[Diagnosis]:
         for place, rule in enumerate(group.recorded)
     }
     wrong: set[str] = set()
+    double = _double(probe)
     groups: dict[int, set[tuple[str, str]]] = {}
     for group in _ours(probe):
         places = [order[rule.name] for rule in group.rules if rule.name in order]
         names = [rule.name for rule in group.rules if rule.name in order]
         wrong |= {name for name, before, after in zip(names[1:], places, places[1:], strict=False) if after < before}
-        for number, _ in places:
-            groups.setdefault(number, set()).add((group.file, group.name))
+        for name, (number, _) in zip(names, places, strict=True):
+            if name not in double:
+                groups.setdefault(number, set()).add((group.file, group.name))
     if wrong:
         yield Diagnosis("recording.yaml", f"rules come in another order than in the pack, at {named(wrong)}")
     split = {shipped[number].name for number, where in groups.items() if len(where) > 1}
@@ -140,3 +202,10 @@ def nobody_told(probe: Probe) -> Iterator[Diagnosis]:
         rule.type == "alerting" and rule.name.startswith("Nccl") for group in probe.rules.groups for rule in group.rules
     ):
         yield Diagnosis("alerting", "alerts are loaded, but no Alertmanager is connected: nobody is told")
+
+
+def not_taken(probe: Probe) -> Iterator[Diagnosis]:
+    """An Alertmanager is configured and does not take alerts."""
+    rows = probe.labels("group by (alertmanager) (rate(prometheus_notifications_errors_total[10m]) > 0)")
+    if deaf := {one.get("alertmanager", "") for one in rows}:
+        yield Diagnosis("alerting", f"alerts do not arrive at {named(deaf)}")

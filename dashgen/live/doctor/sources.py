@@ -36,10 +36,10 @@ def unused_sources(probe: Probe) -> Iterator[Diagnosis]:
     if not probe.placed:
         return
     enabled = probe.site.companions.enabled()
-    for companion in ("slurm", "switch_ports", "clock_events"):
+    for companion, what in COMPANIONS.items():
         metrics = {probe.site.metric(metric.key) for metric in METRICS if metric.companion == companion}
         if companion not in enabled and metrics & probe.names:
-            said = f"{COMPANIONS[companion]} is there and not used"
+            said = f"{what} is there and not used"
             yield Diagnosis(f"companions.{companion}", said, {"companions": {companion: {"enabled": True}}})
 
 

@@ -54,6 +54,7 @@ RAW = (
         telemetry.collisions,
         "let each process see all GPUs of its node, so that their numbers differ (runbook of NcclDuplicateSeries)",
     ),
+    Condition("duplicate-targets", telemetry.duplicates, "scrape every exporter once: remove a target or a job"),
     Condition(
         "file-age", telemetry.no_file_age, "let node_exporter's textfile collector tell the age of Inspector's files"
     ),
@@ -86,10 +87,12 @@ CONDITIONS = (
     Condition(
         "rules-outdated", rules.outdated, "run `dashgen build` with this dashgen.yaml, load the result, and reload"
     ),
+    Condition("rules-twice", rules.twice, "load rules/recording.yaml once, and one of rules/alerts"),
     Condition("rules-order", rules.out_of_order, "load the groups of rules/recording.yaml as they are"),
     Condition("rules-failing", rules.failing, "look at what several targets may expose twice; mend the labels"),
     Condition("rules-slow", rules.slow, "give the server more CPU, or its own server to the rules"),
     Condition("no-alertmanager", rules.nobody_told, "add an Alertmanager under alerting: in prometheus.yml"),
+    Condition("alertmanager-deaf", rules.not_taken, "look at its address, whether it runs, and its log"),
     Condition("boards", boards.boards, "provision dashboards/ again; see `dashgen build --target files`"),
 )
 """Everything that doctor looks for, in the order in which it is told: what blinds most comes first."""

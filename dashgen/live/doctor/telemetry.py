@@ -43,6 +43,9 @@ def named(names: set[str]) -> str:
 def no_inspector(probe: Probe) -> Iterator[Diagnosis]:
     """Inspector's series are missing, or have other names."""
     if probe.sample:
+        if not probe.has("exec"):
+            there, gone = probe.site.metric("busbw"), probe.site.metric("exec")
+            yield Diagnosis(gone, f"{there} is there without {gone}: nobody can tell who is late")
         return
     wanted = probe.site.metric("busbw")
     if probe.has("busbw"):
@@ -65,7 +68,7 @@ def no_inspector(probe: Probe) -> Iterator[Diagnosis]:
 
 
 def other_labels(probe: Probe) -> Iterator[Diagnosis]:
-    """Inspector's series lack a label that the rules need, and another one looks like it."""
+    """Inspector's series lack a label that the rules need, or one of the target has taken its place."""
     sample, labels = probe.sample, probe.site.labels
     if not sample:
         return
@@ -83,6 +86,9 @@ def other_labels(probe: Probe) -> Iterator[Diagnosis]:
         looks.pop("job")
     for role, like in looks.items():
         wanted = getattr(labels, role)
+        if role != "instance" and f"exported_{wanted}" in there:
+            said = f"a label of the target has taken the place of Inspector's {wanted}, which is exported_{wanted} now"
+            yield Diagnosis(f"labels.{role}", f"{said}: set honor_labels: true, or give the target no such label")
         if wanted in there:
             continue
         near = sorted(name for name in free if like(name))
@@ -136,6 +142,21 @@ sum by (<target>) (rate(<gathering_errors>{cause="gathering"}[10m])) > 0"""
         yield Diagnosis(probe.site.labels.gpu, said)
 
 
+def duplicates(probe: Probe) -> Iterator[Diagnosis]:
+    """The same GPU of the same job is scraped twice."""
+    if not probe.placed:
+        return
+    rows = probe.rows(
+        """
+count by (<job>, <node>, <gpu>) (
+  group by (<job>, <node>, <gpu>, <instance>, job) (<busbw>{<job_label>!~"unknown|", <selector>})
+) > 1"""
+    )
+    nodes = {dict(one.labels).get(probe.site.labels.node, "") for one in rows}
+    if rows:
+        yield Diagnosis("scrape_configs", f"GPUs of {counted(len(nodes), 'node')} ({named(nodes)}) are scraped twice")
+
+
 def no_file_age(probe: Probe) -> Iterator[Diagnosis]:
     """Nobody tells how old Inspector's files are."""
     if not probe.placed or not probe.site.companions.textfile.enabled:
@@ -150,7 +171,7 @@ def no_file_age(probe: Probe) -> Iterator[Diagnosis]:
         yield Diagnosis("companions.textfile.file_regex", said, config)
     else:
         said = f"no {probe.site.metric('mtime')} of Inspector's files: a frozen file looks like a healthy one"
-        yield Diagnosis("companions.textfile", said, {"companions": {"textfile": {"enabled": False}}})
+        yield Diagnosis("companions.textfile", said)
 
 
 def _like(file: str) -> str:
