@@ -43,7 +43,8 @@ group, Debian's does not know `eval_alignment`, `eval_delay`, `eval_offset`, `he
 
 vmalert stores what it records after the evaluation. Recording rules and alerts are therefore in groups of their own,
 and rules that read one another lag one evaluation for each step. VictoriaMetrics answers questions about now of
-`-search.latencyOffset` (30 s) ago, unless they say `nocache=1`, as every group does."""
+`-search.latencyOffset` (30 s) ago, unless they say `nocache=1`, as every group does. Results are sent every five
+seconds (`-remoteWrite.flushInterval`): with dumps below ten, shorten that."""
 
 TARGET = Target(
     name="vmalert",
