@@ -169,6 +169,7 @@ ALERTS = (
             "usually one rank that is one operation behind.",
             look_first=(
                 "Where the alert names a node and a GPU: that process. All others wait for it.",
+                "Ages of the files: a GPU whose file is new while those of its peers are old has not come to the collective.",
                 "Is it alive? `scontrol show job`, `ps`, `nvidia-smi` on one node: 100 % utilisation does not mean work.",
                 "Where the job logs with NCCL_DEBUG=INFO: the last opCount of every rank; the rank that is behind is the one to look at.",
                 "Where it was started with TORCH_FR_BUFFER_SIZE and TORCH_NCCL_DUMP_ON_TIMEOUT=1: leave it to its watchdog, which then "
