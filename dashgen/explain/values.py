@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 
 from dashgen import build, catalogue
 from dashgen.catalogue.metrics import METRICS
@@ -62,8 +61,7 @@ def why(subject: Subject, site: Site, ask: Ask) -> str:
 def moment(story: Recording, job: str) -> float:
     """When to look at a recording where nobody says: at the end of the job's first fault, or of the recording."""
     ends = [fault.end for fault in sorted(story.faults, key=lambda fault: fault.start) if fault.job == job]
-    # A recording ends a scrape after its last sample.
-    return min([*ends[:1], story.end - timedelta(seconds=story.scrape_interval)]).timestamp()
+    return min([*ends[:1], story.end]).timestamp()
 
 
 def _check_job(subject: Subject, site: Site, ask: Ask) -> None:
