@@ -354,7 +354,7 @@ MANIFESTS = [
     '{"files": {"rules/\\ud800": "0"}}',
     '{"files": {"": "0"}}',
     '{"files": {".": "0"}}',
-    '{"files": {"rules/x": 5}}',
+    '{"files": ["rules/x", 5]}',
     '{"files": ' + "[" * 5000 + "]" * 5000 + "}",
     '{"files": {"rules/x": ' + "9" * 5000 + "}}",
     "\xff",
