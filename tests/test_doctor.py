@@ -405,6 +405,22 @@ def test_of_a_sound_site_doctor_says_nothing(tmp_path: Path) -> None:
     assert f"nothing is wrong in any of {len(CONDITIONS)} conditions" in done.stdout
 
 
+def test_what_an_overlay_makes_of_the_rules_is_what_should_be_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.jsonnet").write_text(
+        "local d = import 'dashgen.libsonnet';\n"
+        "d.addRule('own', { record: 'job:own:count', expr: 'count by (slurm_job_id) (job:nccl_verdict:depth)' })\n"
+        "+ d.addAlert('own', { alert: 'OwnJobs', expr: 'job:own:count > 99' })\n"
+        "+ d.removeAlert('NcclRecordsDropped') + d.threshold('NcclStaleFiles', 'medium', 50)\n"
+    )
+    (tmp_path / "dashgen.yaml").write_text("overlays: [own.jsonnet]\n")
+    site, moment = config.load(tmp_path / "dashgen.yaml"), time.time()
+    with server(tmp_path / "server", sound(moment), pack(site)) as url:
+        assert named(examine(Probe(Prometheus(Client(url)), site, moment))) == {}
+
+
 @pytest.mark.parametrize("case", CASES, ids=[f"{case.condition}-{at}" for at, case in enumerate(CASES)])
 def test_a_condition_is_found_and_its_lines_cure_it(case: Case, tmp_path: Path) -> None:
     moment = time.time()

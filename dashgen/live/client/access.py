@@ -146,7 +146,7 @@ def _headers(config: _HttpConfig, base: Path) -> list[tuple[str, str, list[str]]
         found.append(("Authorization", f"{bearer.type} {token}", [token]))
     for name, header in config.http_headers.items():
         hidden = [one.get_secret_value() for one in header.secrets]
-        hidden += [_read(base / one).strip() for one in header.files]
+        hidden += [_secret(None, one, base) for one in header.files]
         found.append((name, ", ".join((*header.values, *hidden)), hidden))
     return found
 

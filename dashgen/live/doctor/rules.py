@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
-from dashgen import build, promql
+from dashgen import promql
 from dashgen.catalogue import ALERT_BY_NAME
 from dashgen.catalogue.names import VERDICT
 from dashgen.config.site import Site
@@ -28,9 +28,14 @@ _MATCHERS = re.compile(rf"\{{(?:{_MATCHER.pattern}|[,\s])*\}}")
 LATE = 3.0  # intervals without an evaluation
 
 
+def _names(probe: Probe) -> set[str]:
+    """What the pack records, as overlays have it."""
+    return {rule.record for group in shipped(probe.site).recording for rule in group.recorded}
+
+
 def _ours(probe: Probe) -> list[Group]:
     """The server's groups in which there are rules of the pack."""
-    pack = _pack(build.recording(probe.site))
+    pack = _names(probe)
     groups = probe.rules.groups if probe.rules else ()
     return [group for group in groups if any(rule.name in pack for rule in group.rules)]
 
@@ -56,7 +61,9 @@ def not_loaded(probe: Probe) -> Iterator[Diagnosis]:
 
 def outdated(probe: Probe) -> Iterator[Diagnosis]:
     """The rules that are loaded are not those that this dashgen.yaml gives."""
-    loaded = {rule.name: rule.query for group in _ours(probe) for rule in group.rules if rule.type != "alerting"}
+    loaded = {
+        rule.name: _meant(rule.query) for group in _ours(probe) for rule in group.rules if rule.type != "alerting"
+    }
     # What targets of engines that store results late have is the same pack.
     where, sites = level(probe), [probe.site.showing_results(late=late) for late in (False, True)]
     if loaded:
@@ -96,11 +103,12 @@ def _alerts(probe: Probe) -> dict[Sensitivity, dict[str, Rule]]:
 
 
 def _said(site: Site) -> dict[str, str]:
-    """The alerts of the site's tier, each in a text that says what makes it."""
+    """The catalogue's alerts of the site's tier, each in a text that says what makes it."""
     return {
         rule.alert: _alert(rule.expr, seconds(rule.for_) if rule.for_ else 0.0, rule.labels)
         for group in shipped(site).alerts[site.sensitivity]
         for rule in group.alerts
+        if rule.alert in ALERT_BY_NAME
     }
 
 
@@ -122,16 +130,16 @@ def twice(probe: Probe) -> Iterator[Diagnosis]:
 def _double(probe: Probe) -> set[str]:
     """Rules of the pack that several groups record."""
     every = [name for group in _ours(probe) for name in {rule.name for rule in group.rules if rule.type != "alerting"}]
-    pack = _pack(build.recording(probe.site))
-    return {name for name, number in Counter(every).items() if number > 1 and name in pack}
+    return {name for name, number in Counter(every).items() if number > 1} & _names(probe)
 
 
 def _pack(groups: Iterable[RuleGroup]) -> dict[str, str]:
-    return {rule.record: rule.expr for group in groups for rule in group.recorded}
+    """What recording rules mean, by name."""
+    return {rule.record: _meant(rule.expr) for group in groups for rule in group.recorded}
 
 
 def _changed(pack: Mapping[str, str], loaded: Mapping[str, str]) -> set[str]:
-    return {name for name in set(pack) & set(loaded) if _meant(pack[name]) != _meant(loaded[name])}
+    return {name for name in set(pack) & set(loaded) if pack[name] != loaded[name]}
 
 
 def _meant(expr: str) -> str:
@@ -144,11 +152,9 @@ def _meant(expr: str) -> str:
 
 def out_of_order(probe: Probe) -> Iterator[Diagnosis]:
     """Rules are evaluated in another order than the pack's, or spread over groups, so that they read what is old."""
-    shipped = build.recording(probe.site)
+    pack = shipped(probe.site).recording
     order = {
-        rule.record: (number, place)
-        for number, group in enumerate(shipped)
-        for place, rule in enumerate(group.recorded)
+        rule.record: (number, place) for number, group in enumerate(pack) for place, rule in enumerate(group.recorded)
     }
     wrong: set[str] = set()
     double = _double(probe)
@@ -162,7 +168,7 @@ def out_of_order(probe: Probe) -> Iterator[Diagnosis]:
                 groups.setdefault(number, set()).add((group.file, group.name))
     if wrong:
         yield Diagnosis("recording.yaml", f"rules come in another order than in the pack, at {named(wrong)}")
-    split = {shipped[number].name for number, where in groups.items() if len(where) > 1}
+    split = {pack[number].name for number, where in groups.items() if len(where) > 1}
     if split:
         yield Diagnosis("recording.yaml", f"rules of one group are loaded in several: {named(split)}")
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -66,12 +67,10 @@ def rules(group: RuleGroup, bundle: Bundle, site: Site) -> list[Json]:
     if any(group.recorded) and durations.seconds(group.interval) < STEP:
         remedy = f"set dump_interval to {STEP}s or more, or take the target of a ruler"
         raise UserError(f"{group.name}: Grafana evaluates rules every {STEP} seconds at the most often; {remedy}")
-    for groups in (bundle.recording, *bundle.alerts.values()):
-        titles = [_title(rule) for each in groups for rule in each.rules]
-        for title in (each for each in map(_title, group.rules) if titles.count(each) > 1):
-            raise UserError(
-                f"{group.name}: two rules are called {title}; Grafana tells rules apart by name: rename one"
-            )
+    packs = (bundle.recording, *bundle.alerts.values())
+    known = [Counter(_title(rule) for each in pack for rule in each.rules) for pack in packs]
+    if title := next((title for title in map(_title, group.rules) if any(pack[title] > 1 for pack in known)), None):
+        raise UserError(f"{group.name}: two rules are called {title}; Grafana tells rules apart by name: rename one")
     made = [_alert(rule, bundle, site) if isinstance(rule, AlertRule) else _record(rule, site) for rule in group.rules]
     for rule in made:
         for problem in problems(rule):
