@@ -35,7 +35,7 @@ def seconds(duration: str) -> float:
 
 
 def text(duration: float) -> str:
-    """Seconds as Prometheus writes them: 90 is ``1m30s``."""
+    """Seconds as Prometheus reads them, hours at most: 90 is ``1m30s``."""
     milliseconds = round(duration * 1000)
     parts = []
     for unit in ("h", "m", "s", "ms"):

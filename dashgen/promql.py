@@ -25,20 +25,21 @@ VARIABLE_WINDOW = timedelta(seconds=4321)
 VARIABLE_NAME = "grafana_variable"
 """Stands for a name that Grafana fills in; a result that has this label can have any."""
 
+_TEXT = r"""(?P<text>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`[^`]*`|\#[^\n]*)"""
 _TOKENS = re.compile(
-    r"""(?P<text>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`[^`]*`|\#[^\n]*)"""
+    rf"{_TEXT}"
     r"""|(?P<window>\[[^\]]*\]|\boffset\s+\$\{?\w+\}?)"""
     r"""|(?P<variable>\$\{\w+(?::\w+)?\}|\$[A-Za-z_]\w*)"""
 )
 LONGEST = 100_000
-"""Characters of an expression; the longest of the catalogue has some three thousand."""
+"""Characters of an expression; the longest of the catalogue has some six thousand."""
 
 DEEPEST = 120
 """Levels of an expression; the deepest of the catalogue has some fifty. promql-parser hands out copies of subtrees, so
 its memory grows with the cube of the depth: 120 levels take 100 MB, 1000 more than a machine has."""
 
 _NESTING = re.compile(
-    r"""(?P<text>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`[^`]*`|\#[^\n]*)"""
+    rf"{_TEXT}"
     r"""|(?P<open>\()|(?P<close>\))|\b(?:and|or|unless|atan2)\b|[-+*/%^]|[=!]=|[<>]=?""",
     re.IGNORECASE,
 )
@@ -311,7 +312,9 @@ def empty(tree: Tree, silent: Collection[str]) -> bool:
     if isinstance(tree, ast.MatrixSelector):
         return empty(tree.vector_selector, silent)
     if isinstance(tree, ast.Call):
-        return not tree.func.name.startswith("absent") and any(empty(each, silent) for each in tree.args)
+        # These have a result without a sample: that it is absent, or that it is no number.
+        never = tree.func.name.startswith(("absent", "scalar", "vector"))
+        return not never and any(empty(each, silent) for each in tree.args)
     if isinstance(tree, ast.BinaryExpr):
         match str(tree.op):
             case "or":

@@ -8,8 +8,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
+
+from forks import Forks
 
 PATIENCE = 300.0  # seconds
+FORKS = Forks()
 
 Done = subprocess.CompletedProcess[str]
 
@@ -24,10 +29,17 @@ def dashgen(
     *arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None, before: Callable[[], None] | None = None
 ) -> Done:
     """Run ``dashgen`` to its end; ``before`` runs in the new process first."""
+    command = [sys.executable, "-m", "dashgen", *map(str, arguments)]
+    env = environment() if env is None else dict(env)
+    if before is None:
+        with TemporaryFile() as out, TemporaryFile() as err:
+            code = FORKS.run(command[3:], cwd, env, (out, err), PATIENCE)
+            if code is not None:
+                return Done(command, code, _text(out), _text(err))
     return subprocess.run(
-        [sys.executable, "-m", "dashgen", *map(str, arguments)],
+        command,
         cwd=cwd,
-        env=environment() if env is None else dict(env),
+        env=env,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
@@ -35,6 +47,11 @@ def dashgen(
         check=False,
         preexec_fn=before,
     )
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode().replace("\r\n", "\n")
 
 
 def tree(folder: Path) -> dict[str, bytes]:

@@ -95,6 +95,11 @@ def test_a_silence_matches_labels_that_the_alert_has(name: str) -> None:
         assert matched and matched <= known, alert
 
 
+def test_a_throughput_that_is_selected_by_no_name_adds_none_to_what_a_site_exposes() -> None:
+    given = {"companions": {"throughput": {"expr": 'max by (slurm_job_id) ({__name__=~"my_.*_tflops"})'}}}
+    assert build.exposed(config.site(given, "test")) == build.exposed(config.Site())
+
+
 def test_texts_for_amds_gpus_name_no_tool_of_nvidia() -> None:
     bundle = build.bundle(config.site({"source": "rccl"}, "test"))
     alerts = [rule for groups in bundle.alerts.values() for group in groups for rule in group.alerts]

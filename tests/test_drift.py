@@ -136,7 +136,7 @@ def test_a_first_build_and_a_damaged_file_are_no_news() -> None:
 
 
 @pytest.mark.parametrize(
-    "target", ["files", "prometheusrule", "configmap", "grafana-operator", "grafana-alerting", "resources"]
+    "target", ["files", "prometheusrule", "configmap", "grafana-operator", "grafana-alerting", "terraform", "resources"]
 )
 def test_the_words_are_the_same_whatever_the_form(target: str) -> None:
     def files(data: dict[str, Any]) -> dict[str, str]:

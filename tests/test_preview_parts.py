@@ -20,7 +20,7 @@ from dashgen.grafana import units
 from dashgen.grafana.parsed import Board
 from dashgen.preview import cells, draw, frames, lines, page, sections
 from dashgen.preview.fields import Field, colour, field_of, ignored
-from dashgen.preview.figures import Region, Span, plain
+from dashgen.preview.figures import Region, Span, joined_up_to, plain
 from dashgen.preview.frames import Curve, NotDrawn
 from dashgen.recordings.format import Series
 
@@ -271,6 +271,11 @@ def test_a_short_gap_is_crossed_and_a_long_one_is_not() -> None:
     (trace,) = lined(Curve("A", "x", gappy), points=9, panel=panel).data
     moments = [int((moment - START * 1000) / 30_000) for moment in trace["x"]]
     assert dict(zip(moments, trace["y"], strict=True)) == {0: 1, 2: 3, 3: 4, 4: None, 5: None, 6: None, 7: 8, 8: 9}
+
+
+@pytest.mark.parametrize(("across", "places"), [(True, math.inf), (90_000, 3), (False, 0), (None, 0)])
+def test_a_gap_is_as_long_for_lines_as_for_states(across: object, places: float) -> None:
+    assert joined_up_to(across, Span(START, START + 300, 30)) == places
 
 
 def test_a_lone_point_is_visible() -> None:

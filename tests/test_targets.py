@@ -23,9 +23,11 @@ from dashgen import build, catalogue, durations
 from dashgen.build.placeholders import evaluated_every, fill
 from dashgen.config import site as config
 from dashgen.errors import UserError
+from dashgen.grafana.schema import UID
 from dashgen.model import AlertRule, Bundle, RuleGroup, Sensitivity
 from dashgen.targets import FORMATS, TARGETS, Pack
 from dashgen.targets.grafana import rules as grafana_rules
+from dashgen.targets.grafana.resources import folder_uid
 from dashgen.targets.kubernetes import objects as kubernetes
 
 SITES: dict[str, dict[str, Any]] = {
@@ -485,6 +487,7 @@ def test_the_validator_finds_what_grafana_would_refuse(change: str, says: str) -
             'slow{{ range query "x" }}{{ if eq .Labels.a $labels.a }} {{ .Value }}{{ end }}{{ end }} {{ $value }}',
             "slow {{ .Values.A.Value }}",
         ),
+        ('{{ range  query "}}" }}{{ .Value }}{{ end }}{{ $value }}', "{{ .Values.A.Value }}"),
         ("costs 5$", 'costs 5{{ "\\x24" }}'),
     ],
 )
@@ -493,7 +496,13 @@ def test_templates_are_written_without_a_dollar(prometheus: str, grafana: str) -
 
 
 @pytest.mark.parametrize(
-    "text", ["{{ with $labels.a }}{{ $labels.b }}{{ end }}", "{{ $x := 1 }}", "{{ range query }}{{ $value }}"]
+    "text",
+    [
+        "{{ with $labels.a }}{{ $labels.b }}{{ end }}",
+        '{{ with $labels.a }}{{ if(eq . "b") }}x{{ end }}{{ $labels.c }}{{ end }}',
+        "{{ $x := 1 }}",
+        "{{ range query }}{{ $value }}",
+    ],
 )
 def test_a_template_that_grafana_would_read_otherwise_is_an_error(text: str) -> None:
     with pytest.raises(UserError, match=r"here: Grafana-managed rules cannot say"):
@@ -509,6 +518,25 @@ def test_two_alerts_of_one_name_are_refused_where_grafana_tells_rules_apart_by_n
     for target in ("grafana-alerting", "grafana-operator", "terraform"):
         with pytest.raises(UserError, match=rf"two rules are called {first.rules[0].alert}; .* rename one"):
             TARGETS[target].render(changed, here)
+    alike = [replace(first.rules[0], alert=name) for name in ("My alert", "My-alert")]
+    changed = replace(made, alerts={Sensitivity.MEDIUM: (replace(twice, rules=tuple(alike)),)})
+    with pytest.raises(UserError, match=r"two rules are called My alert; "):
+        TARGETS["grafana-alerting"].render(changed, here)
+
+
+def test_folders_that_differ_in_what_no_uid_can_hold_have_uids_of_their_own() -> None:
+    def uid(folder: str, prefix: str = "dashgen-") -> str:
+        here = config.site({"grafana": {"folder": folder, "uid_prefix": prefix}}, "test")
+        return folder_uid(build.bundle(here, [Sensitivity.LOW]), here)
+
+    assert uid("NCCL") == "dashgen-nccl" and uid("NCCL", "") == "nccl"
+    long = "Machine learning platform team"
+    pairs = [
+        (uid(a, prefix), uid(b, prefix))
+        for a, b in (("日本", "中国"), (f"{long} north", f"{long} south"))
+        for prefix in ("", "a-")
+    ]
+    assert all(a != b and UID.fullmatch(a) and UID.fullmatch(b) for a, b in pairs)
 
 
 @pytest.mark.parametrize("target", ["vmalert", "vmrule"])

@@ -6,17 +6,14 @@ Values of dashgen.yaml are checked where they are read; this is about what they,
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from dashgen import durations, promql
+from dashgen.build import templates
 from dashgen.grafana.parsed import Board
 from dashgen.guard import grammar
 from dashgen.guard.text import line, quoted
 from dashgen.model import AlertRule, Bundle, RecordingRule, RuleGroup
-
-_ACTION = re.compile(r"\{\{-?\s*(/\*.*?\*/|(?:\"(?:\\.|[^\"\\])*\"|`[^`]*`|(?!\}\}).)*?)\s*-?\}\}", re.DOTALL)
-_BLOCKS = ("if", "range", "with", "define", "block")
 
 
 def problems(made: Bundle) -> Iterator[str]:
@@ -71,17 +68,18 @@ def _said(place: str, check: object, text: str) -> Iterator[str]:
 
 def _labels(place: str, names: Iterable[str]) -> Iterator[str]:
     for name in names:
-        if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", name) or name == "__name__":
+        if not grammar.LABEL.fullmatch(name) or name == "__name__":
             yield f"{place} {quoted(name)}: not a label name (letters, digits and underscores)"
 
 
 def _template(text: str) -> Iterator[str]:
     """What is certainly wrong with a Go template: braces and blocks that do not close."""
-    depth = 0
-    for match in _ACTION.finditer(text):
-        word = re.split(r"\W", match[1], maxsplit=1)[0]
-        depth += (word in _BLOCKS) - (word == "end")
+    depth, between, done = 0, [], 0
+    for word, match in templates.actions(text):
+        depth += (word in templates.BLOCKS) - (word == "end")
         if depth < 0:
             break
-    if depth or "{{" in _ACTION.sub("", text):
+        between.append(text[done : match.start()])
+        done = match.end()
+    if depth or "{{" in "".join([*between, text[done:]]):
         yield "a template that does not close; look for {{ without }} and for if without end"

@@ -10,7 +10,7 @@ from dashgen import catalogue, durations, promql
 from dashgen.build import accepted
 from dashgen.build.alert_rules import Thresholds, alerts, numbers
 from dashgen.build.board_views import dashboards
-from dashgen.build.placeholders import fill, throughput
+from dashgen.build.placeholders import throughput
 from dashgen.build.recording_rules import recording
 from dashgen.build.routing import alertmanager
 from dashgen.build.runbook import runbook
@@ -67,5 +67,5 @@ def plain(
 
 def exposed(site: Site) -> frozenset[str]:
     """Names of the series that the site's sources expose, the configured throughput among them."""
-    own = promql.selectors(promql.parse(fill("<throughput> or vector(0)", site))) if throughput(site) else ()
-    return frozenset({site.metric(metric.key) for metric in METRICS} | {each.name for each in own})
+    own = promql.names(throughput(site)) if throughput(site) else frozenset[str]()
+    return frozenset(site.metric(metric.key) for metric in METRICS) | own

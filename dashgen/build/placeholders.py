@@ -14,7 +14,7 @@ from dashgen.catalogue.metrics import METRICS
 from dashgen.catalogue.metrics.inspector import WAITING
 from dashgen.catalogue.runbooks import ROCM
 from dashgen.config.site import Site
-from dashgen.config.values import escaped
+from dashgen.guard.grammar import escaped
 
 _DUMPS = re.compile(r"<(\d+) dumps( in a row)?>")
 _RESULTS = re.compile(r"<(\d+) results>")

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final, Literal
 
 Evidence = Literal["bandwidth", "slowness", "lateness", "throughput"]
@@ -21,6 +23,9 @@ LEAST = 0.1
 
 LEAST_OF_MANY = 0.12
 """The least effect of one path that convinces: many are looked at."""
+
+DEVIATIONS: Final[Mapping[Evidence, float]] = MappingProxyType({"bandwidth": 5, "slowness": 6, "lateness": 4})
+"""Standard deviations that convince: Greyhound (ATC'25) asks for effect and significance; more of one path, as many are looked at."""
 
 POSITION = 0.2
 """What a fixed position explains before anything is learned: healthy Megatron runs, where rank 0 was first in 12 of 13 communicators."""
@@ -43,9 +48,9 @@ def spread(of: Evidence, chosen: str = "") -> str:
     return last(only(SPREAD, of, chosen))
 
 
-def need(deviations: float, strays: str, least: float = LEAST) -> str:
+def need(of: Evidence, strays: str, least: float = LEAST) -> str:
     """What evidence must reach to convince: so many standard deviations, and an effect."""
-    return f"clamp_min({deviations:g} * {strays}, {least:g})"
+    return f"clamp_min({DEVIATIONS[of]:g} * {strays}, {least:g})"
 
 
 def last(series: str, when: str = "") -> str:

@@ -79,7 +79,7 @@ def build(
         files |= TARGETS[name].render(bundles[own.late_results], own)
     owned = tuple(folder for name in names for folder in TARGETS[name].owned)
     found = writer.changes(output, files, owned) if check or diff else writer.write(output, files, owned)
-    # The manifest says in checksums what the files say in words: it is worth a line only when nothing else is.
+    # The manifest lists what is told already: it is worth a line only when nothing else is.
     told = [change for change in found if change.path != writer.MANIFEST] or found
     meaning = drift.summary(told)
     if form == "text":

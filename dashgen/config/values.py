@@ -16,7 +16,7 @@ from dashgen.guard import grammar
 from dashgen.guard.text import line, quoted
 
 LONGEST_TEXT = 10_000
-"""Characters of one value; a selector stands in two hundred places of a build."""
+"""Characters of one value; a selector stands in some fifty places of a build."""
 
 MOST_LABELS = 50
 """Labels that a site adds, and tags; Mimir takes 30 labels on a series by default."""
@@ -49,16 +49,11 @@ def _metric(name: str) -> str:
     return name
 
 
-def escaped(text: str) -> str:
-    """A text as it stands between the double quotes of a PromQL string."""
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
 def _regex(text: str) -> str:
     if text:
         grammar.check_regex(text)
         # promql-parser refuses some that RE2 takes, and reads everything that is built.
-        _parse(f'up{{a=~"{escaped(text)}"}}', "a regular expression that Prometheus knows (RE2)")
+        _parse(f'up{{a=~"{grammar.escaped(text)}"}}', "a regular expression that Prometheus knows (RE2)")
     return text
 
 

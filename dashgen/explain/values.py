@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from dashgen import build, catalogue
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config.site import Site
-from dashgen.config.values import escaped
 from dashgen.errors import UserError
 from dashgen.explain import tree as lineage
 from dashgen.explain.words import check
 from dashgen.grafana.units import written
+from dashgen.guard.grammar import escaped
 from dashgen.guard.text import line, listed, visible
 from dashgen.model import Unit
 from dashgen.recordings.format import Labels, Recording, Series, selector

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dashgen.config.values import escaped
 from dashgen.grafana.parsed import Board, mapping, variable_query
+from dashgen.guard.grammar import escaped
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from dashgen.errors import one_line
 from dashgen.guard import oldest
 from dashgen.guard.text import line, quoted
 
-_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-_METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 LONGEST_NAME = 200
 """Characters of a label's or a metric's name; Mimir takes 1024 by default, and an error line has to quote it."""
 
@@ -27,16 +27,26 @@ _SELECTED = 'sum by (zz) (rate({0}{{a="b"}}[5m])) or {0} * on (zz) {0}'
 _ANGLE_NAME = re.compile(r"\(\?<(?![=!])")
 
 
+def escaped(text: str) -> str:
+    """A text as it stands between the double quotes of a PromQL string."""
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def literal(text: str) -> str:
+    """The regular expression of RE2 that matches this text alone."""
+    return re.sub(r"([.+*?()|\[\]{}^$\\])", r"\\\1", text)
+
+
 def check_label(name: str) -> None:
     """Raise ValueError where a text is no label name that every Prometheus can group by."""
-    if not _LABEL.fullmatch(name) or len(name) > LONGEST_NAME:
+    if not LABEL.fullmatch(name) or len(name) > LONGEST_NAME:
         raise ValueError(f"{quoted(name)} is not a Prometheus label name (letters, digits and underscores)")
     _check_word(name, _GROUPED, "cannot be grouped by; relabel it")
 
 
 def check_metric(name: str) -> None:
     """Raise ValueError where a text is no name of a series that every Prometheus can select."""
-    if not _METRIC.fullmatch(name) or len(name) > LONGEST_NAME:
+    if not METRIC.fullmatch(name) or len(name) > LONGEST_NAME:
         raise ValueError(f"{quoted(name)} is not a Prometheus metric name")
     _check_word(name, _SELECTED, "cannot be selected; rename the series by relabelling")
 

@@ -193,7 +193,7 @@ class _Asked:
         return cls(site.model_dump_json(exclude={"overlays"}), build, site)
 
 
-# Eight builds go into it, and with overlays both the bundle and the mixin target want it.
+# Nine builds go into it, and with overlays both the bundle and the mixin target want it.
 @lru_cache(maxsize=4)
 def _own(asked: _Asked) -> Mapping[str, str]:
     """path -> text of the mixin without overlays."""

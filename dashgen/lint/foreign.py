@@ -14,7 +14,7 @@ from dashgen.guard.files import parse_json, read_bytes
 from dashgen.guard.text import line
 
 MOST_OBJECTS = 100_000
-"""Objects and lists; dashgen's own largest dashboard has fewer than a thousand."""
+"""Objects and lists; dashgen's own largest dashboard has some twelve hundred."""
 
 MOST_PANELS = 2_000
 MOST_VARIABLES = 200

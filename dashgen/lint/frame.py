@@ -6,14 +6,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from dashgen.grafana import schema as modernise
+from dashgen.grafana import schema
 from dashgen.grafana.parsed import Board, Json, PanelView, mapping, objects, source_name, variable_place, variable_query
 from dashgen.lint import Hit
 
 Area = tuple[int, int, int, int]
 """Left, top, right and bottom on the grid."""
 
-_UID = re.compile(r"[a-zA-Z0-9_-]*")
 _OLD_TYPES = frozenset({"graph", "singlestat", "table-old", "grafana-piechart-panel", "grafana-worldmap-panel"})
 # What an author leaves for the reader to fill in.
 PLACEHOLDER = re.compile(r"(?<!\?P)<[a-z][a-z0-9_ ]*>|\byour_\w+|\$\{(?:DS|VAR)_[A-Z0-9_-]+\}")
@@ -30,19 +29,19 @@ def uid_too_long(board: Board) -> Iterator[Hit]:
     uid = str(board.json.get("uid") or "")
     if not uid:
         yield "dashboard", "give it a uid, so that links survive an import"
-    elif len(uid) > modernise.MAX_UID or not _UID.fullmatch(uid):
-        yield "dashboard", f"shorten the uid {uid} to {modernise.MAX_UID} letters, digits, dashes and underscores"
+    elif not schema.UID.fullmatch(uid):
+        yield "dashboard", f"shorten the uid {uid} to {schema.MAX_UID} letters, digits, dashes and underscores"
 
 
 def legacy_schema(board: Board) -> Iterator[Hit]:
     """Nothing is left that a current Grafana has to migrate: migrations change what a panel shows."""
     version = board.json.get("schemaVersion")
-    if not isinstance(version, int) or version < modernise.SCHEMA_VERSION:
-        yield "dashboard", f"bring schemaVersion {version} to {modernise.SCHEMA_VERSION}, with its migrations"
-    if keys := _present(board.json, modernise.LEGACY_BOARD_KEYS):
+    if not isinstance(version, int) or version < schema.SCHEMA_VERSION:
+        yield "dashboard", f"bring schemaVersion {version} to {schema.SCHEMA_VERSION}, with its migrations"
+    if keys := _present(board.json, schema.LEGACY_BOARD_KEYS):
         yield "dashboard", f"remove the keys {keys}"
     for variable in board.variables:
-        if keys := _present(variable, modernise.LEGACY_VARIABLE_KEYS):
+        if keys := _present(variable, schema.LEGACY_VARIABLE_KEYS):
             yield variable_place(variable), f"remove the keys {keys}"
     for panel in board.panels:
         if problems := "; ".join(_legacy_panel(panel)):
@@ -58,12 +57,12 @@ def _present(value: Json, keys: frozenset[str]) -> str:
 def _legacy_panel(panel: PanelView) -> Iterator[str]:
     if panel.type in _OLD_TYPES:
         yield f"replace the panel type {panel.type}, which current Grafana no longer has"
-    old = modernise.LEGACY_PANEL_KEYS | (modernise.LEGACY_HEATMAP_KEYS if panel.type == "heatmap" else frozenset())
+    old = schema.LEGACY_PANEL_KEYS | (schema.LEGACY_HEATMAP_KEYS if panel.type == "heatmap" else frozenset())
     if keys := _present(panel.json, old):
         yield f"remove the keys {keys}"
     # Of Prometheus queries only: other data sources have a right to a "query".
     targets = {key: None for query in panel.queries for key in query.target}
-    if keys := _present(targets, modernise.LEGACY_TARGET_KEYS):
+    if keys := _present(targets, schema.LEGACY_TARGET_KEYS):
         yield f"remove the query keys {keys}"
     options = mapping(panel.json.get("options"))
     if "fieldOptions" in options:
@@ -106,8 +105,8 @@ def overlapping_grid(board: Board) -> Iterator[Hit]:
     for group in (top, *(objects(row.get("panels")) for row in top if row.get("type") == "row")):
         placed = [(PanelView(panel, "").where, _area(panel)) for panel in group if panel.get("gridPos")]
         for name, (left, _, right, _) in placed:
-            if left < 0 or right > modernise.GRID_COLUMNS:
-                yield name, f"place the panel within the {modernise.GRID_COLUMNS} columns"
+            if left < 0 or right > schema.GRID_COLUMNS:
+                yield name, f"place the panel within the {schema.GRID_COLUMNS} columns"
         for number, (name, one) in enumerate(placed):
             covered = (other for other, two in placed[number + 1 :] if _meet(one, two))
             if other := next(covered, None):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a change of generated files means, in the words of a reviewer: "2 alerts stricter in low, 1 panel added".
 
-Rules and panels are found wherever a target puts them, so the words are the same for rule files, Kubernetes objects and
-Grafana's own rules.
+Rules and panels are found wherever a target puts them, so the words are the same for rule files, Kubernetes objects,
+Grafana's own rules and Terraform. Of a mixin, whose rules are a program, only the files that changed are told.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _collect(value: object, found: _Contents) -> None:
         for item in value:
             _collect(item, found)
     elif isinstance(value, Mapping):
-        rule = _managed(value) if "data" in value and "title" in value else value
+        rule = _managed(value) if isinstance(value.get("data"), list) and {"title", "name"} & value.keys() else value
         if isinstance(rule.get("expr"), str) and isinstance(rule.get("alert"), str):
             key = rule["alert"], str((rule.get("labels") or {}).get("sensitivity", ""))
             found.alerts[key] = (*found.alerts.get(key, ()), rule)
@@ -116,11 +116,13 @@ def _collect(value: object, found: _Contents) -> None:
 
 
 def _managed(rule: Json) -> Json:
-    """A Grafana-managed rule, in Prometheus' words."""
-    expr = next((node["model"]["expr"] for node in rule["data"] if "expr" in node.get("model", {})), None)
+    """A Grafana-managed rule, in Prometheus' words; Terraform names it otherwise, and has its queries as text."""
+    models = (node.get("model") or {} for node in rule["data"])
+    read = (parse_json(model) if isinstance(model, str) else model for model in models)
+    expr = next((model["expr"] for model in read if "expr" in model), None)
     kind = "record" if rule.get("record") else "alert"
     keep = {"keep_firing_for": rule["keepFiringFor"]} if "keepFiringFor" in rule else {}
-    return {**rule, **keep, "record": None, kind: rule["title"], "expr": expr}
+    return {**rule, **keep, "record": None, kind: rule.get("title", rule.get("name")), "expr": expr}
 
 
 def _board(board: Json, found: _Contents) -> None:

@@ -13,7 +13,7 @@ from plotly.exceptions import PlotlyError
 
 from dashgen.grafana import units
 from dashgen.grafana.parsed import Json, mapping
-from dashgen.preview.fields import CLASSIC, Field
+from dashgen.preview.fields import CLASSIC, Field, number
 from dashgen.preview.figures import (
     AXIS,
     Entry,
@@ -23,7 +23,7 @@ from dashgen.preview.figures import (
     colours,
     different,
     finished,
-    number,
+    joined_up_to,
     plain,
     slots_of,
     time_axis,
@@ -74,7 +74,8 @@ def heatmap(panel: Json, curves: Sequence[Curve], field: Field, span: Span) -> F
 
 
 def _bound(value: object, otherwise: float) -> float:
-    return float(value) if isinstance(value, int | float) else otherwise
+    found = number(value)
+    return otherwise if found is None else found
 
 
 def _colour_scale(colour: Json) -> list[list[Any]]:
@@ -131,7 +132,7 @@ def state_timeline(panel: Json, curves: Sequence[Curve], fields: Sequence[Field]
 
 def _states(points: Sequence[float | None], field: Field, span: Span) -> list[tuple[float, float, str, str]]:
     """Start, end, word and colour of each stretch; a short gap belongs to what came before it."""
-    longest = number(field.custom.get("spanNulls")) / 1000 / span.step
+    longest = joined_up_to(field.custom.get("spanNulls"), span)
     found: list[tuple[float, float, str, str]] = []
     before = None
     for place, value in enumerate(points):

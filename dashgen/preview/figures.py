@@ -17,7 +17,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from dashgen.grafana.parsed import Json
-from dashgen.preview.fields import CLASSIC, Field, shade
+from dashgen.preview.fields import CLASSIC, Field, number, shade
 from dashgen.preview.frames import Curve
 
 _GRID, AXIS = "#e6e8eb", "#5b6470"
@@ -177,5 +177,6 @@ def different(names: Sequence[str]) -> list[str]:
     return found
 
 
-def number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
+def joined_up_to(across: object, span: Span) -> float:
+    """How many places apart two points may be and still be one line: ``across`` is Grafana's ``spanNulls``."""
+    return math.inf if across is True else (number(across) or 0.0) / 1000 / span.step

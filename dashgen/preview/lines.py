@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from dashgen.grafana import units
 from dashgen.grafana.parsed import Json, mapping
-from dashgen.preview.fields import Field
+from dashgen.preview.fields import Field, number
 from dashgen.preview.figures import (
     Entry,
     Figure,
@@ -20,7 +20,7 @@ from dashgen.preview.figures import (
     chosen,
     colours,
     finished,
-    number,
+    joined_up_to,
     plain,
     slots_of,
     time_axis,
@@ -158,7 +158,7 @@ def _room(values: Sequence[float], field: Field, limits: Sequence[float]) -> tup
 
 
 def _numbers(values: Iterable[object]) -> list[float]:
-    return [float(value) for value in values if isinstance(value, int | float)]
+    return [found for value in values if (found := number(value)) is not None]
 
 
 def _limits(field: Field) -> list[tuple[float | None, str]]:
@@ -210,13 +210,13 @@ def _joined(points: list[Any], span: Span, across: object) -> tuple[dict[str, An
     is.
     """
     regular = {"x0": span.start * 1000, "dx": span.step * 1000}
-    longest = math.inf if across is True else number(across) / 1000 if across is not False else 0.0
+    longest = joined_up_to(across, span)
     keep = [True] * len(points)
     before = None
     for place, value in enumerate(points):
         if value is None:
             continue
-        if before is not None and 1 < place - before <= longest / span.step:
+        if before is not None and 1 < place - before <= longest:
             keep[before + 1 : place] = [False] * (place - before - 1)
         before = place
     if all(keep):

@@ -37,7 +37,8 @@ _PER_RANK_SIZES = frozenset({"AllGather", "ReduceScatter", "AllGatherV"})
 
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 _RANGE = re.compile(r"(\d{1,8})-(\d{1,8})(B|KB|MB|GB|TB)")
-_SIZE_T = 2**64
+SIZE_T = 2**64
+"""What C counts sizes and times modulo."""
 
 
 def _scale(size: int) -> tuple[int, int]:
@@ -57,7 +58,7 @@ def message_size_lower_bound(size: int) -> int:
     if size == 0:
         return 0
     lower, unit = _scale(size)
-    return (lower << 10 * unit) % _SIZE_T
+    return (lower << 10 * unit) % SIZE_T
 
 
 def message_size_range(size: int) -> str:
@@ -90,7 +91,7 @@ def busbw_gbs(operation: str, size: int, nranks: int, us: float) -> float:
     if operation == "AllReduce":
         traffic, factor = float(size), 2 * (nranks - 1) / nranks
     elif operation in _PER_RANK_SIZES:
-        traffic, factor = float(size * nranks % _SIZE_T), (nranks - 1) / nranks
+        traffic, factor = float(size * nranks % SIZE_T), (nranks - 1) / nranks
     elif operation in COLLECTIVES or operation in P2P_OPERATIONS:
         traffic, factor = float(size), 1.0
     else:

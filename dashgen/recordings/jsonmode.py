@@ -37,6 +37,7 @@ from dashgen.recordings.inspector import (
     DUMP_INTERVAL,
     GPU_TIMING,
     P2P_OPERATIONS,
+    SIZE_T,
     UNKNOWN,
     Bucket,
     busbw_gbs,
@@ -51,7 +52,6 @@ BLOCK = 1 << 20  # bytes read at a time
 MOST_SHAPES = 8192  # distinct (operation, algorithm, protocol, size) remembered per communicator: a cache only
 MOST_GBS = 1e18  # a size that wrapped to 2^64 bytes in 1 µs gives 3.7e16
 _COARSE_GBS = 1.0  # bandwidths have six decimals, so below it fewer than the six digits of a textfile
-_SIZE_T = 2**64
 _FOLDER = "nccl-inspector-"  # NCCL_INSPECTOR_DUMP_DIR by default, followed by the job id
 
 Processes = dict[tuple[str, str, int], Process]
@@ -282,7 +282,7 @@ class _Reader:
         counts = {payload: stats.get(key, 0) for payload, key in _COUNTS.items()}
         if not isinstance(record["header"], dict) or not isinstance(record["metadata"], dict):
             raise Damaged("dump_stats line without header and metadata")
-        if any(type(count) is not int or not 0 <= count < _SIZE_T for count in counts.values()):
+        if any(type(count) is not int or not 0 <= count < SIZE_T for count in counts.values()):
             raise Damaged("dump_stats line with impossible counts")
         self._context = record
         self._left = Counter(counts)
@@ -294,7 +294,7 @@ class _Reader:
         stamp = metadata.get("dump_timestamp_us")
         if type(size) is not int or type(exec_us) is not int or type(stamp) is not int:
             raise Damaged("size, time or time stamp is not an integer")
-        if not (0 <= size < _SIZE_T and 0 <= exec_us < _SIZE_T and _EARLIEST_US <= stamp <= _LATEST_US):
+        if not (0 <= size < SIZE_T and 0 <= exec_us < SIZE_T and _EARLIEST_US <= stamp <= _LATEST_US):
             raise Damaged("size, time or time stamp is out of range")
         if busbw is not None and not (type(busbw) in _NUMBERS and 0 <= busbw < MOST_GBS):
             raise Damaged("bandwidth is not a possible number")

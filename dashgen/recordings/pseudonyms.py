@@ -29,7 +29,7 @@ KEPT = frozenset(
 """Labels whose values name no site: shapes, device numbers, error codes, and ``job``, the name of a scrape job."""
 
 _POSITION = re.compile(r"(?:GPU)?\d{1,3}")
-_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _ADDRESS = re.compile(r"[0-9.]+|\[?[0-9a-fA-F]*:[0-9a-fA-F:.]+\]?")
 _HOST_PORT = re.compile(r"(?P<scheme>[a-z]+://)?(?P<host>\[[^\]]*\]|[^:/]*)(?P<port>:\d+)?(?P<path>/.*)?")
 
@@ -88,7 +88,7 @@ class Pseudonyms:
 
     def uuid(self, name: str) -> str:
         """The pseudonym of a GPU's UUID, which looks like a UUID and keeps a ``GPU-`` in front."""
-        return _UUID.sub(self._one_uuid, name) if _UUID.search(name) else self._numbered("uuid", name)
+        return UUID.sub(self._one_uuid, name) if UUID.search(name) else self._numbered("uuid", name)
 
     def _one_uuid(self, match: re.Match[str]) -> str:
         number = int(self._numbered("gpu", match[0].lower()).rpartition("-")[2])
@@ -99,7 +99,7 @@ class Pseudonyms:
         folder, _, name = path.rpartition("/")
         number = int(self._numbered("folder", folder).rpartition("-")[2])
         place = TEXTFILE_DIRECTORY + (f"-{number}" if number > 1 else "")
-        if name == f"{FILE_PREFIX}{name[len(FILE_PREFIX) : -len('.prom')]}.prom" and _UUID.search(name):
+        if name == f"{FILE_PREFIX}{name[len(FILE_PREFIX) : -len('.prom')]}.prom" and UUID.search(name):
             return f"{place}/{FILE_PREFIX}{self.uuid(name[len(FILE_PREFIX) : -len('.prom')])}.prom"
         return f"{place}/{self._numbered('file', name)}.prom"
 

@@ -8,7 +8,7 @@ previous one, at most the newest 1024 of a communicator (NVIDIA/nccl 2.30.7, NCC
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from dashgen.recordings.inspector import RING_SIZE, message_size_range
 from dashgen.simulator.communicators import Floats, Ints
 from dashgen.simulator.drift import during, stream
 from dashgen.simulator.events import DeadRank, Unwritable
-from dashgen.simulator.jobs import Job
+from dashgen.simulator.jobs import Group, Job
 from dashgen.simulator.lifecycle import Pulse, live, paced
 from dashgen.simulator.physics import Effect, sample_times
 from dashgen.simulator.plans import Operation, Plan
@@ -239,7 +239,7 @@ def _biases(job: Job, gpus: int, rng: np.random.Generator) -> dict[str, Floats]:
     In healthy Megatron runs the first rank of a group was nearly always the fastest (nebius-solutions-library).
     """
     biases = {}
-    for group in ("tp", "cp", "dp", "pp", "embedding", "world"):
+    for group in get_args(Group):
         large = rng.random(gpus) < job.biased
         bias = np.clip(rng.normal(0, 0.01, gpus), -job.position_bias, job.position_bias)
         biases[group] = np.where(large, rng.uniform(-job.position_bias, job.position_bias, gpus), bias)
@@ -249,7 +249,7 @@ def _biases(job: Job, gpus: int, rng: np.random.Generator) -> dict[str, Floats]:
 def _offsets(job: Job, gpus: int, rng: np.random.Generator) -> dict[str, Floats]:
     """Lasting lateness of GPUs by group, half of it their node's."""
     offsets = {}
-    for group in ("tp", "cp", "dp", "pp", "embedding", "world"):
+    for group in get_args(Group):
         host = np.repeat(rng.random(job.nodes), job.gpus_per_node)
         offsets[group] = job.arrival_bias * (host + rng.random(gpus)) / 2
     return offsets

@@ -8,14 +8,15 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from dashgen.config.site import Collective
 from dashgen.durations import Written
-from dashgen.simulator.jobs import Collective, Group, Strict
+from dashgen.simulator.jobs import Group, Strict
 
 
 class _Event(Strict):
     """Something that happens between ``start`` and ``end`` (default: the end of the scenario) to a job or a node.
 
-    ``job`` defaults to the first job. ``ramp`` is the time until full strength.
+    ``job`` defaults to the first job.
     """
 
     benign: ClassVar[bool] = False
@@ -30,6 +31,8 @@ class _Event(Strict):
 
 
 class _Slowdown(_Event):
+    """An event that is at its full strength after ``ramp``."""
+
     ramp: Written = 0.0
 
     def level(self, moment: float) -> float:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from dashgen.config.site import Collective
 from dashgen.durations import Written
 
 TRANSFER_NOISE = 0.025
@@ -17,8 +18,6 @@ MOST_OPERATIONS = 64
 
 Group = Literal["tp", "cp", "dp", "pp", "embedding", "world"]
 """Which ranks form a communicator: those that differ in this dimension alone, or all."""
-
-Collective = Literal["AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce"]
 
 
 class Strict(BaseModel):

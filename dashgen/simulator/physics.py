@@ -15,7 +15,7 @@ import numpy as np
 
 from dashgen.errors import UserError
 from dashgen.simulator.communicators import INNER, Floats
-from dashgen.simulator.events import Burst, Event, LateGpu, Network, Nic, Nvlink, SlowNode
+from dashgen.simulator.events import Event, LateGpu, Network, Nic, Nvlink, SlowNode
 from dashgen.simulator.jobs import TRANSFER_NOISE, Group, Job
 from dashgen.simulator.plans import Operation, Plan
 
@@ -70,7 +70,7 @@ def unit_effect(job: Job, plan: Plan, event: Event, nodes: Sequence[str]) -> Eff
             late[first + _in_job(job, event)] = event.percent / 100
         case SlowNode():
             late[on_node] = event.percent / 100
-        case Network() | Burst():
+        case Network():
             noise = event.noise
             for mask, each in zip(touched, plan.operations, strict=True):
                 chosen = not event.collectives or each.traffic.operation in event.collectives

@@ -6,7 +6,6 @@ A scenario is data. Moments are durations since the scenario's start, written li
 
 from __future__ import annotations
 
-from datetime import UTC
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -120,7 +119,7 @@ class Scenario(Strict):
 
     @model_validator(mode="after")
     def _consistent(self) -> Scenario:
-        if self.start.astimezone(UTC).timestamp() % self.scrape_interval:
+        if self.start.timestamp() % self.scrape_interval:
             raise ValueError("start is not a multiple of scrape_interval since the epoch")
         if not 0 < self.lasts <= MOST_SCRAPES * self.scrape_interval:
             raise ValueError(f"lasts is nothing, or more than {MOST_SCRAPES} scrapes")

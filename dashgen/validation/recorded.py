@@ -148,7 +148,7 @@ def _replay(
     since: float,
 ) -> engine.Outcome:
     assert using.program is not None
-    moments = engine.Moments.of(story, site.dump_interval, offsets=using.offsets)
+    moments = engine.Moments.of(story, evaluated_every(site), offsets=using.offsets)
     return engine.replay(using.program, files, samples, moments, _LEFT if since <= moments.end else "", since)
 
 

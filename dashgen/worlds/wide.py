@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import get_args
 
 from dashgen.simulator.communicators import INNER
+from dashgen.simulator.jobs import Group
 from dashgen.simulator.plans import PRESETS
 from dashgen.worlds.draft import MINUTE, Data, Draft, span
 from dashgen.worlds.priors import MB, WideDice
@@ -148,7 +150,7 @@ def _names(dice: WideDice) -> dict[str, str]:
     """Names of communicators: mostly none, or those that a framework gives."""
     known = dice.of("names")
     style = dice.choice(("{} Group 0", "{}:0", "mesh_{}"))
-    groups = ("tp", "cp", "dp", "pp", "embedding", "world")
+    groups = get_args(Group)
     chosen = groups if known == "all" else dice.sample(groups, 2) if known == "some" else ()
     return {group: style.format(group.upper()) for group in chosen}
 

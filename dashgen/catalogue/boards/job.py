@@ -37,19 +37,19 @@ _WHERE = {
 _NOISE = by_half(spread("bandwidth", "<of_job>"), '{transport=~"$transport"}')
 
 
-def _by_class(name: str, what: str, transport: str, bad: str, expected: str = "", read: str = "") -> Panel:
+def _bandwidth(transport: str) -> Panel:
     """Title and query come from the same transport, so that one cannot say what the other does not show.
 
     The usual line is the median of the healthy moments of the last six hours, read once for the whole graph.
     """
-    series = f'{name}{{transport="{transport}", {CHOSEN}}}'
+    series = f'job:nccl_busbw:max{{transport="{transport}", {CHOSEN}}}'
     hurt = f'{VERDICT}{{state!~"healthy|unknown", <of_job>}}'
     usual = Query(
         expr=f"quantile_over_time(0.5,\n  ({series} unless on (<job>) {hurt})[6h:<4 dumps>] @ end()\n)",
         legend="usual {{collective}} {{size_class}}",
     )
     accepted = Query(
-        expr=f'{expected}{{transport="{transport}", {CHOSEN}}}',
+        expr=f'job:nccl_busbw:expected{{transport="{transport}", {CHOSEN}}}',
         legend="expected {{collective}} {{size_class}}",
         companion="acceptance",
     )
@@ -61,16 +61,17 @@ def _by_class(name: str, what: str, transport: str, bad: str, expected: str = ""
         legend="slowest path {{collective}} {{size_class}}",
     )
     return answers(
-        name,
-        title=f"{what} {_WHERE[transport]}",
+        "job:nccl_busbw:max",
+        title=f"Bandwidth {_WHERE[transport]}",
         query=f"{series}\n{FRESH}",
         legend="{{collective}} {{size_class}}",
-        read=f"Dashed is what this job is used to, and what acceptance promised where that is known. {read}".strip(),
-        bad=bad,
-        also=(usual, *([slowest, accepted] if expected else [])),
+        read="Dashed is what this job is used to, and what acceptance promised where that is known. A path that is slow "
+        "alone has a line of its own, drawn from what it has lost.",
+        bad="a step down that the other transports do not share",
+        also=(usual, slowest, accepted),
         width=8,
         minimum=0.0,
-        lowest_first=bool(expected),
+        lowest_first=True,
         no_value="the job has no such communicators",
     )
 
@@ -218,17 +219,7 @@ def board(sensitivity: Sensitivity) -> Dashboard:
             _verdict(sensitivity),
             Row(
                 title="Bus bandwidth of the best path, where nobody waits",
-                panels=tuple(
-                    _by_class(
-                        "job:nccl_busbw:max",
-                        "Bandwidth",
-                        each,
-                        "a step down that the other transports do not share",
-                        expected="job:nccl_busbw:expected",
-                        read="A path that is slow alone has a line of its own, drawn from what it has lost.",
-                    )
-                    for each in TRANSPORTS
-                ),
+                panels=tuple(map(_bandwidth, TRANSPORTS)),
             ),
             Row(
                 title="Execution time of the median GPU",

@@ -8,7 +8,7 @@ from dashgen.catalogue.boards.gpus import BESIDE_LATENESS
 from dashgen.catalogue.boards.parts import FEW, GPU, JOB, NODE, NOISE_OF_GPUS, PATH, answers, link, named, says, worst
 from dashgen.catalogue.boards.verdicts import VALUES, sentence
 from dashgen.catalogue.signals.lateness import AS_LATE, LATEST, late_from, slower
-from dashgen.model import Dashboard, Query, Row, Sensitivity
+from dashgen.model import Dashboard, Query, Row, Sensitivity, labelled
 
 _OF_NODES = '<node_label>=~"$node", <of_job>'
 _OF_GPUS = '<node_label>=~"$node", <gpu_label>=~"$gpu", <of_job>'
@@ -42,7 +42,7 @@ _SHADES = ((None, "ok"), (LEAST, "info"), (0.25, "warn"), (0.5, "bad"))
 
 
 def _column(query: str, title: str) -> str:
-    return f'label_replace(\n  {query},\n  "column", "{title}", "", ""\n)'
+    return labelled(query, "column", title).strip()
 
 
 def _by_number(query: str) -> str:

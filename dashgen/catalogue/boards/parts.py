@@ -11,7 +11,7 @@ from dashgen import catalogue
 from dashgen.catalogue.baselines import shown, spread
 from dashgen.catalogue.boards.verdicts import STATES, WORDS
 from dashgen.catalogue.names import VERDICT
-from dashgen.model import Annotation, Panel, PanelType, Query, Sensitivity, Severity, Unit, Variable
+from dashgen.model import Annotation, Panel, PanelType, Query, Sensitivity, Severity, Unit, Variable, indented
 
 # The series that every job of the fleet has for as long as it reports: one a job, and one for each of its nodes.
 FLEET = "job:nccl_gpus:count"
@@ -74,7 +74,7 @@ LINE_TO_JOB = {"Open the job": link("job", job="${__field.labels.<job_label>}")}
 
 
 def marks(variables: tuple[Variable, ...]) -> tuple[Annotation, ...]:
-    """What is drawn over every graph: the alerts, and where a job is chosen its degradation windows."""
+    """What is drawn over every graph: the alerts, and where one job or several are chosen their degradation windows."""
     jobs = {JOB: "<of_job>", JOB_BY_ID: OF_JOB_ID, SEVERAL_JOBS: OF_JOBS}
     chosen = next((matchers for variable, matchers in jobs.items() if variable in variables), "<in_cluster>")
     alerts = Annotation(
@@ -132,9 +132,8 @@ def worst(chosen: str, by: str = "") -> str:
 
 def named(query: str, *labels: str) -> str:
     """A query whose series carry the label ``who``, made of labels of which some may be absent."""
-    indented = query.replace("\n", "\n  ")
     joined = ", ".join(f'"{label}"' for label in labels)
-    who = f'label_join(\n  {indented},\n  "who", " ", {joined}\n)'
+    who = f'label_join(\n  {indented(query)},\n  "who", " ", {joined}\n)'
     # Where a label is absent, its space is left.
     who = f'label_replace({who}, "who", "$1", "who", " *(.*[^ ]) *")'
     return f'label_replace({who}, "who", "$1 $2", "who", "(.*[^ ])  +(.*)")'

@@ -9,8 +9,6 @@ from types import MappingProxyType
 from dashgen.catalogue.names import SINCE, VERDICT
 from dashgen.model import indented
 
-# The one verdict a job, which every statement about its state comes from.
-
 # What a state timeline draws: the matchers of a verdict, its word and its colour role. A row's place is its value: the
 # larger, the more it matters.
 _STATES = (

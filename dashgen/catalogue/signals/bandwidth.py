@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dashgen.catalogue import groups
-from dashgen.model import Signal, Unit
+from dashgen.model import Signal, Unit, indented
 
 # Classes instead of the unbounded message_size; the label holds the lower bound of a range in 1024-based units.
 _SIZE_CLASS = """
@@ -22,11 +22,10 @@ label_replace(
 
 def _classed(operation: str, inner: str, keep: str) -> str:
     """Aggregate the buckets first, then name their size class and transport, on few rows."""
-    body = _SIZE_CLASS.format(inner=" ".join(inner.split())).strip()
-    indented = body.replace("\n", "\n  ")
+    body = indented(_SIZE_CLASS.format(inner=" ".join(inner.split())))
     return f"""
 {operation} by (<job>, transport, {keep}, size_class) (
-  {indented}
+  {body}
   * on (<job>, n_nodes, nranks) group_left (transport) job:nccl_transport:info
 )"""
 

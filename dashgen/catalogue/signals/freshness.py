@@ -44,9 +44,9 @@ FIRST = '<gpu>=~"GPU0|0"'
 # A value that changed is news. With Inspector's counters on, files are rewritten although nothing happens, and values
 # disappear: both are no news.
 _NEWS = f"""(
-    group by (<job>, <node>) (changes(<exec>{{{FIRST}, <clean>, <selector>}}[<6 dumps>]) > 0)
+    changes(<exec>{{{FIRST}, <clean>, <selector>}}[<6 dumps>]) > 0
     or
-    group by (<job>, <node>) (changes(<p2p_exec>{{{FIRST}, <clean>, <selector>}}[<6 dumps>]) > 0)
+    changes(<p2p_exec>{{{FIRST}, <clean>, <selector>}}[<6 dumps>]) > 0
   )"""
 
 PRESENCE = Signal(
@@ -61,7 +61,7 @@ count by (<job>, <node>, <instance>) (
   <branches>
 )
 unless on (<job>, <node>) (
-  group by (<job>, <node>) (
+  (
     <exec>{{{FIRST}, <selector>}}
     or
     <p2p_exec>{{{FIRST}, <selector>}}

@@ -120,7 +120,7 @@ SPREAD = f"""sum by (<job>) (
 
 def late_from(spread: str, least: float = LEAST) -> str:
     """The excess from which on a GPU is a suspect, where the lateness of the job's GPUs strays by ``spread``."""
-    return need(4, spread, least)
+    return need("lateness", spread, least)
 
 
 def named_for_long(chosen: str = "") -> str:
@@ -145,11 +145,10 @@ and on (<job>) count by (<job>) (group by (<job>, <node>) (gpu:nccl_lateness_exc
 LATEST_ALONE = f"""(
   (gpu:nccl_lateness_excess:ratio >= on (<job>) group_left () max by (<job>) (gpu:nccl_lateness_excess:ratio))
   - on (<job>) group_left ()
-  clamp_min(
+  (
     {indented(_SECOND, 4)}
     or on (<job>)
-    0 * job:nccl_gpus:count,
-    0
+    0 * job:nccl_gpus:count
   )
 )"""
 """One GPU is later than anybody on any other node: whoever is as late as another is only held up, or late in turn."""

@@ -177,8 +177,10 @@ _WHOLE = f"""(
 )"""
 # Those against whom lost throughput is evidence as well, and the others. Lateness and paths are not read from the depth,
 # which is a rule further on: engines that store results after the evaluation would blame somebody an evaluation later.
-_WEIGHED = f"{_WHOLE}\n/ on (<job>, transport) group_left () {need(5, NOISE)}\nor" + _late(f"\n/ {_LATE_NEED}")
-_NOT_WEIGHED = _named(f"{_ONE}\n/ ignoring (of) {need(6, _PATH_STRAYS, LEAST_OF_MANY)}")
+_WEIGHED = f"{_WHOLE}\n/ on (<job>, transport) group_left () {need('bandwidth', NOISE)}\nor" + _late(
+    f"\n/ {_LATE_NEED}"
+)
+_NOT_WEIGHED = _named(f"{_ONE}\n/ ignoring (of) {need('slowness', _PATH_STRAYS, LEAST_OF_MANY)}")
 
 SIGNALS = (
     Signal(

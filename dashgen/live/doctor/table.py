@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import yaml
 
+from dashgen.config.sources import merged
 from dashgen.findings import Finding
 from dashgen.guard.text import visible
 from dashgen.live.doctor import boards, rules, sources, telemetry
@@ -125,15 +125,7 @@ def examine(probe: Probe, step: Callable[[str], None] = lambda name: None) -> li
 
 def cure(found: list[Told]) -> str:
     """The lines of dashgen.yaml that cure what can be cured there; empty when nothing can."""
-    merged: dict[str, Any] = {}
+    lines: dict[str, object] = {}
     for each in found:
-        _merge(merged, each.diagnosis.config)
-    return yaml.safe_dump(merged, sort_keys=False, allow_unicode=True) if merged else ""
-
-
-def _merge(into: dict[str, Any], more: Mapping[str, Any]) -> None:
-    for key, value in more.items():
-        if isinstance(value, Mapping):
-            _merge(into.setdefault(key, {}), value)
-        else:
-            into[key] = value
+        lines = merged(lines, each.diagnosis.config)
+    return yaml.safe_dump(lines, sort_keys=False, allow_unicode=True) if lines else ""

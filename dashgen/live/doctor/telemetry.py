@@ -10,11 +10,12 @@ import numpy as np
 
 from dashgen import durations
 from dashgen.catalogue.metrics.inspector import COLLECTIVE_LABELS
+from dashgen.guard.grammar import literal
 from dashgen.guard.text import counted
 from dashgen.live.client.api import Samples
 from dashgen.live.doctor.probe import Diagnosis, Probe
 from dashgen.live.recorder.selection import one_of
-from dashgen.recordings.pseudonyms import JOB_LABELS
+from dashgen.recordings.pseudonyms import JOB_LABELS, UUID
 
 MOST_NAMED = 5  # names in a sentence
 _TOLERANCE = 0.25  # of an interval; jitter is a tenth of it, and intervals are multiples
@@ -27,7 +28,6 @@ _RENAMED = {
     "busbw": re.compile(r"(?!.*p2p).*bus_?bandwidth.*"),
     "exec": re.compile(r"(?!.*p2p).*exec.*time.*"),
 }
-_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _GPU = re.compile(r"GPU\d+")
 _TARGET = re.compile(r"\S+:\d+")
 _OTHERS = frozenset({*COLLECTIVE_LABELS, "job", "cluster"}) - {"slurm_job_id", "node", "gpu"}
@@ -149,7 +149,7 @@ def duplicates(probe: Probe) -> Iterator[Diagnosis]:
     rows = probe.rows(
         """
 count by (<job>, <node>, <gpu>) (
-  group by (<job>, <node>, <gpu>, <instance>, job) (<busbw>{<job_label>!~"unknown|", <selector>})
+  group by (<job>, <node>, <gpu>, <instance>, job) (<busbw>{<known>, <selector>})
 ) > 1"""
     )
     nodes = {dict(one.labels).get(probe.site.labels.node, "") for one in rows}
@@ -177,8 +177,7 @@ def no_file_age(probe: Probe) -> Iterator[Diagnosis]:
 def _like(file: str) -> str:
     """A regular expression of files that are called like this one, whatever their folder and GPU."""
     name = file.rpartition("/")[2]
-    parts = (re.sub(r"([.+*?()|\[\]{}^$\\])", r"\\\1", part) for part in _UUID.split(name))
-    return ".*/" + (".+".join(parts) if _UUID.search(name) else ".*nccl.*[.]prom")
+    return ".*/" + (".+".join(map(literal, UUID.split(name))) if UUID.search(name) else ".*nccl.*[.]prom")
 
 
 def dump_interval(probe: Probe) -> Iterator[Diagnosis]:

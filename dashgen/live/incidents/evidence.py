@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from dashgen.catalogue.baselines import POSITION, SPREAD, USUAL
+from dashgen.catalogue.baselines import DEVIATIONS, LEAST, LEAST_OF_MANY, POSITION, SPREAD, USUAL, Evidence
 from dashgen.config.site import Site
 from dashgen.live.incidents.history import History
 from dashgen.recordings.format import Labels, Series
@@ -24,8 +24,10 @@ UNUSUAL = 2.0
 """Standard deviations, averaged over all paths that were hit: one of them alone strays as far in one dump of 40."""
 
 _MEMORY = 4 * 3600.0  # seconds; how far back what is usual is looked for
-_OF = {BEST: "bandwidth", SLOWNESS: "slowness", LATENESS: "lateness"}
-_LEAST = {BEST: 0.02, SLOWNESS: 0.02, LATENESS: 0.025}  # spreads that the rules assume at least
+_OF: Mapping[str, Evidence] = {BEST: "bandwidth", SLOWNESS: "slowness", LATENESS: "lateness"}
+_EFFECT = {BEST: LEAST, SLOWNESS: LEAST_OF_MANY, LATENESS: LEAST}
+# Spreads that the rules assume at least.
+_LEAST = {name: _EFFECT[name] / DEVIATIONS[of] for name, of in _OF.items()}
 
 Values = np.ndarray[tuple[int], np.dtype[np.float64]]
 

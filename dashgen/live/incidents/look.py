@@ -84,8 +84,9 @@ def on_server(
         unjudged = [job for job in unjudged if _there(server, site, job, start, end)]
     found = incidents(asked, site, start, end, jobs and sorted(judged)) if judged else []
     replayed, samples = [], 0
-    for done, job in enumerate(unjudged if jobs else unjudged[:MOST_JOBS]):
-        replaying(done, len(unjudged))
+    chosen = unjudged if jobs else unjudged[:MOST_JOBS]
+    for done, job in enumerate(chosen):
+        replaying(done, len(chosen))
         raw_series = fetched(server, [job], start - WARM_UP, end, site)
         try:
             # Where nobody names jobs, all of them together have to be done in time.

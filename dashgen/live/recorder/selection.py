@@ -7,22 +7,19 @@ series come from.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from dashgen import build, promql
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config.site import Site
 from dashgen.errors import UserError
+from dashgen.guard.grammar import METRIC, escaped, literal
 from dashgen.guard.text import quoted
 from dashgen.live.client.api import Key
 from dashgen.model import Metric
-from dashgen.recordings.format import selector
 
 HOST_LABELS = ("Hostname", "hostname")  # dcgm-exporter renamed its label in 2026 (NVIDIA/dcgm-exporter#655)
 UP = "up"  # says of every target whether it was scraped
-
-_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 
 
 def of_jobs(jobs: Sequence[str], site: Site) -> str:
@@ -37,7 +34,7 @@ def further(extra: Iterable[str], jobs: Sequence[str], site: Site) -> list[str]:
     """
     found = []
     for one in extra:
-        if _NAME.fullmatch(one):
+        if METRIC.fullmatch(one):
             found.append(_of([one], _job(site.labels.job, jobs)))
         elif promql.is_selector(one):
             found.append(one)
@@ -63,7 +60,7 @@ def beside(keys: Iterable[Key], jobs: Sequence[str], site: Site) -> list[str]:
 
 def _of_machines(labels: Sequence[Mapping[str, str]], cluster: str, site: Site) -> Iterator[str]:
     """Selectors of what the exporters and GPUs of some machines say."""
-    within = f"{site.labels.cluster}={_quoted(cluster)}" if site.labels.cluster and cluster else ""
+    within = f'{site.labels.cluster}="{escaped(cluster)}"' if site.labels.cluster and cluster else ""
     instances = {one[site.labels.instance] for one in labels if site.labels.instance in one}
     nodes = {one[site.labels.node] for one in labels if site.labels.node in one}
     hosts = nodes | {name.partition(".")[0] for name in nodes} | {name.rpartition(":")[0] for name in instances}
@@ -100,7 +97,7 @@ def _names(site: Site, wanted: Callable[[Metric], bool]) -> list[str]:
 
 
 def _job(label: str, jobs: Sequence[str]) -> str:
-    return f"{label}={_quoted(jobs[0])}" if len(jobs) == 1 else f"{label}=~{one_of(set(jobs))}"
+    return f'{label}="{escaped(jobs[0])}"' if len(jobs) == 1 else f"{label}=~{one_of(set(jobs))}"
 
 
 def _of(names: Sequence[str], *matchers: str) -> str:
@@ -110,8 +107,4 @@ def _of(names: Sequence[str], *matchers: str) -> str:
 
 def one_of(names: set[str]) -> str:
     """A quoted PromQL regular expression that matches exactly these names."""
-    return _quoted("|".join(re.sub(r"([.+*?()|\[\]{}^$\\])", r"\\\1", name) for name in sorted(names)))
-
-
-def _quoted(text: str) -> str:
-    return selector("", {"x": text})[3:-1]
+    return f'"{escaped("|".join(map(literal, sorted(names))))}"'

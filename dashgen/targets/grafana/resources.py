@@ -15,6 +15,7 @@ from pydantic import Field
 
 from dashgen.config.sections import Section
 from dashgen.config.site import Site
+from dashgen.grafana.schema import MAX_UID, told_apart
 from dashgen.model import Bundle
 from dashgen.targets.target import Target
 
@@ -32,8 +33,10 @@ class ResourcesKeys(Section):
 
 
 def folder_uid(bundle: Bundle, site: Site) -> str:
-    """The uid of the folder of the dashboards."""
-    return (site.grafana.uid_prefix + re.sub(r"[^a-zA-Z0-9_-]+", "-", bundle.folder))[:40].strip("-").lower()
+    """The uid of the folder of the dashboards: its title where that is short and plain."""
+    uid = (site.grafana.uid_prefix + re.sub(r"[^a-zA-Z0-9_-]+", "-", bundle.folder)).strip("-").lower()
+    plain = bundle.folder.isascii() and 1 <= len(uid) <= MAX_UID
+    return uid if plain else told_apart(uid, bundle.folder).lstrip("-")
 
 
 def render(bundle: Bundle, site: Site) -> dict[str, str]:

@@ -11,7 +11,6 @@ Grafana expands ``$NAME`` in provisioning files from its environment, in labels 
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from collections import Counter
@@ -21,12 +20,13 @@ from typing import Any
 from pydantic import Field
 
 from dashgen import catalogue, durations
+from dashgen.build import templates
 from dashgen.build.placeholders import STEP
 from dashgen.config.sections import Section
 from dashgen.config.site import Site
 from dashgen.config.values import Whole
 from dashgen.errors import UserError
-from dashgen.grafana.schema import MAX_UID, UID
+from dashgen.grafana.schema import MAX_UID, UID, told_apart
 from dashgen.model import AlertRule, Bundle, RecordingRule, RuleGroup
 
 Json = dict[str, Any]
@@ -57,9 +57,9 @@ def interval(group: RuleGroup) -> int:
 
 
 def rule_uid(site: Site, name: str) -> str:
-    """A uid that stays the same from build to build and is told from any other."""
+    """A uid that stays the same from build to build."""
     uid = site.grafana.uid_prefix + re.sub(r"[^a-zA-Z0-9_-]+", "-", name)
-    return uid if len(uid) <= MAX_UID else f"{uid[: MAX_UID - 9]}-{hashlib.sha256(uid.encode()).hexdigest()[:8]}"
+    return uid if len(uid) <= MAX_UID else told_apart(uid, uid)
 
 
 def rules(group: RuleGroup, bundle: Bundle, site: Site) -> list[Json]:
@@ -68,9 +68,11 @@ def rules(group: RuleGroup, bundle: Bundle, site: Site) -> list[Json]:
         remedy = f"set dump_interval to {STEP}s or more, or take the target of a ruler"
         raise UserError(f"{group.name}: Grafana evaluates rules every {STEP} seconds at the most often; {remedy}")
     packs = (bundle.recording, *bundle.alerts.values())
-    known = [Counter(_title(rule) for each in pack for rule in each.rules) for pack in packs]
-    if title := next((title for title in map(_title, group.rules) if any(pack[title] > 1 for pack in known)), None):
-        raise UserError(f"{group.name}: two rules are called {title}; Grafana tells rules apart by name: rename one")
+    known = [Counter(rule_uid(site, _title(rule)) for each in pack for rule in each.rules) for pack in packs]
+    for title in map(_title, group.rules):
+        if any(pack[rule_uid(site, title)] > 1 for pack in known):
+            remedy = "Grafana tells rules apart by the letters, digits and dashes of their names: rename one"
+            raise UserError(f"{group.name}: two rules are called {title}; {remedy}")
     made = [_alert(rule, bundle, site) if isinstance(rule, AlertRule) else _record(rule, site) for rule in group.rules]
     for rule in made:
         for problem in problems(rule):
@@ -149,9 +151,6 @@ def _panel(rule: AlertRule, bundle: Bundle) -> dict[str, str]:
     return {"__dashboardUid__": board["uid"]}
 
 
-_ACTION = re.compile(r"\{\{-?\s*(.*?)\s*-?\}\}", re.DOTALL)
-
-
 def template(text: str, where: str) -> str:
     """A Prometheus template as Grafana's, with no dollar sign that the environment could fill in.
 
@@ -159,33 +158,33 @@ def template(text: str, where: str) -> str:
     Raises UserError for variables of the template's own, and for labels where the dot means something else.
     """
     opened: list[str] = []
-
-    def dotted(match: re.Match[str]) -> str:
-        word = match[1].split(" ", 1)[0]
-        moved = any(each in ("with", "range") for each in opened)
+    made, done = [], 0
+    text = _without_lookups(text)
+    for word, match in templates.actions(text):
+        moved = any(each in templates.MOVING for each in opened)
         if word == "end" and opened:
             opened.pop()
-        elif word in ("if", "with", "range"):
+        elif word in templates.BLOCKS:
             opened.append(word)
         action = match[0]
         if re.search(r"\$(?!labels\b|value\b)", action) or (moved and "$" in action):
             raise UserError(f"{where}: Grafana-managed rules cannot say {action}; write the text without it")
-        return re.sub(r"\$value\b", ".Values.A.Value", re.sub(r"\$labels\b", ".Labels", action))
-
-    return _ACTION.sub(dotted, _without_lookups(text)).replace("$", '{{ "\\x24" }}')
+        dotted = re.sub(r"\$value\b", ".Values.A.Value", re.sub(r"\$labels\b", ".Labels", action))
+        made += [text[done : match.start()], dotted]
+        done = match.end()
+    return "".join([*made, text[done:]]).replace("$", '{{ "\\x24" }}')
 
 
 def _without_lookups(text: str) -> str:
     """A template without its blocks that begin with ``range query``."""
     kept, done, begun, depth = [], 0, 0, 0
-    for match in _ACTION.finditer(text):
-        word, _, rest = match[1].partition(" ")
+    for word, match in templates.actions(text):
         if depth:
-            depth += (word in ("if", "with", "range")) - (word == "end")
+            depth += (word in templates.BLOCKS) - (word == "end")
             if not depth:
                 kept.append(text[done:begun])
                 done = match.end()
-        elif word == "range" and rest.startswith("query"):
+        elif re.match(r"range\s+query\b", match[1]):
             depth, begun = 1, match.start()
     return "".join([*kept, text[done:]])
 
