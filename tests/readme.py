@@ -18,7 +18,8 @@ from dashgen.cli.main import app
 from dashgen.config.site import Site
 from dashgen.explain import keys, pages, shipping, usage
 from dashgen.model import Sensitivity
-from dashgen.validation.measures import CRITERIA, shown
+from dashgen.validation.criteria import CRITERIA
+from dashgen.validation.measures import shown
 from dashgen.validation.score_report import FIGURES, Figure
 
 ROOT = Path(__file__).parent.parent

@@ -19,8 +19,9 @@ from dashgen.config import site as config
 from dashgen.engine.prometheus import Firing
 from dashgen.recordings.format import Fault, Recording
 from dashgen.simulator.scenario import Scenario
+from dashgen.validation.criteria import CRITERIA, by_kind, measures, worse
 from dashgen.validation.judge import Alarm, Incident
-from dashgen.validation.measures import CRITERIA, by_kind, measures, view, worse
+from dashgen.validation.measures import view
 from dashgen.validation.trials import Result, judge
 from dashgen.worlds.draw import SCHEDULE, Trial, draw, family, seeds
 from dashgen.worlds.families import FAMILIES

@@ -93,11 +93,13 @@ def clock(moment: float) -> str:
     return datetime.fromtimestamp(moment, UTC).strftime("%H:%M:%S")
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
+    """Data that has no other keys, and does not change."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class Fault(_Strict):
+class Fault(Strict):
     """What was really wrong, for how long, and what a perfect diagnosis would say."""
 
     kind: str = Field(description="the fault's family, for example network, late-gpu, hang, none")
@@ -118,7 +120,7 @@ class Fault(_Strict):
         return self
 
 
-class Expected(_Strict):
+class Expected(Strict):
     """An alert that must (or, when optional, may) fire. An alert that no entry covers must stay silent."""
 
     alert: str
@@ -136,7 +138,7 @@ class Expected(_Strict):
         return self
 
 
-class Recording(_Strict):
+class Recording(Strict):
     """The content of ``recording.yaml``."""
 
     format: Literal[1]

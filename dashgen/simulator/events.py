@@ -10,7 +10,8 @@ from pydantic import Field, model_validator
 
 from dashgen.config.site import Collective
 from dashgen.durations import Written
-from dashgen.simulator.jobs import Group, Strict
+from dashgen.recordings.format import Strict
+from dashgen.simulator.jobs import Group
 
 
 class _Event(Strict):

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from dashgen.config.site import Collective
 from dashgen.durations import Written
+from dashgen.recordings.format import Strict
 
 TRANSFER_NOISE = 0.025
 """Sigma of the log of a transfer's time; ByteDance-Seed/StragglerAnalysis traces show 0.6 to 4.3 % step to step."""
@@ -18,10 +19,6 @@ MOST_OPERATIONS = 64
 
 Group = Literal["tp", "cp", "dp", "pp", "embedding", "world"]
 """Which ranks form a communicator: those that differ in this dimension alone, or all."""
-
-
-class Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Traffic(Strict):

@@ -18,9 +18,9 @@ from dashgen.guard.files import parse_yaml, read_text
 from dashgen.guard.models import checked
 from dashgen.guard.text import line, listed, quoted
 from dashgen.model import Sensitivity
-from dashgen.recordings.format import MOST_SCRAPES, MOST_STORY_BYTES, Expected, Fault, Moment, SiteKeys
+from dashgen.recordings.format import MOST_SCRAPES, MOST_STORY_BYTES, Expected, Fault, Moment, SiteKeys, Strict
 from dashgen.simulator.events import Event
-from dashgen.simulator.jobs import Job, Strict
+from dashgen.simulator.jobs import Job
 
 LIBRARY = Path(__file__).parent / "scenarios"
 

@@ -28,7 +28,8 @@ from peers import PEERS
 
 from dashgen.recordings.importing import save
 from dashgen.validation.cases import SLOWDOWNS
-from dashgen.validation.measures import CRITERIA, Measures, View, by_kind, measures, shown, view, worse
+from dashgen.validation.criteria import CRITERIA, Measures, by_kind, measures, worse
+from dashgen.validation.measures import View, shown, view
 from dashgen.validation.trials import PACKS, Result, run
 from dashgen.worlds.draw import Split, seeds, trial
 
