@@ -636,6 +636,28 @@ def test_a_page_names_the_slow_node_of_a_domain_and_not_the_one_that_waits_for_i
     assert named == {("straggler", fault.node)}
 
 
+@pytest.mark.parametrize("other", ["size", "collective"])
+def test_rails_that_do_unlike_things_are_not_compared_before_there_is_a_past(other: str) -> None:
+    """Two GPU numbers of each node send half as much as the others, in half of the time."""
+
+    def changed(series: list[Series]) -> Iterator[Series]:
+        for one in series:
+            labels = dict(one.labels)
+            if (
+                labels.get("n_nodes", "1") != "1"
+                and labels["gpu"] in ("GPU0", "GPU1")
+                and "MB" in labels["message_size"]
+            ):
+                low = int(labels["message_size"].partition("-")[0]) // 2
+                unlike = {"message_size": f"{low}-{low + 1}MB"} if other == "size" else {"collective": "AllGather"}
+                factor = 0.5 if "exec_time" in one.name else 1.0
+                one = replace(one, labels=tuple(sorted({**labels, **unlike}.items())), values=factor * one.values)
+            yield one
+
+    scenario = yaml.safe_load(scenario_path("healthy-tp-dp").read_text())
+    assert fired(Site(), scenario | {"events": []}, changed, MEDIUM) == []
+
+
 @pytest.mark.parametrize(
     "seed",
     [

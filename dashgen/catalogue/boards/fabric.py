@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dashgen.catalogue.boards.gpus import GPUS
 from dashgen.catalogue.boards.parts import FEW, JOB, JOBS, SCRAPED, answers, of_nodes, threshold
-from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit, Variable
+from dashgen.catalogue.signals.fabric.links import STATE
+from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit, Variable, indented
 
 NODE = Variable(name="node", label="<node_label>", series=f"{JOBS}{{<of_job>}}", title="Node", narrows=True)
 TARGET = Variable(
@@ -114,10 +115,8 @@ _SUSPECTS = Row(
             legend=_PORT,
             also=(
                 Query(
-                    expr="4 * group(node:nccl_gpus:count{<of_job>})\n"
-                    "unless on () node:fabric_port_down:state{<of_job>}\n"
-                    "or on ()\n"
-                    "vector(0) unless on () last_over_time(node:nccl_gpus:count{<of_job>}[$__range] @ end())",
+                    expr=f"(\n  4 * group(\n    {indented(STATE, 4)}\n    and on (<job>) node:nccl_gpus:count{{<of_job>}}\n  )\n"
+                    "  or on ()\n  vector(0)\n)\nunless on () node:fabric_port_down:state{<of_job>}",
                     legend="all links that were in use",
                 ),
             ),

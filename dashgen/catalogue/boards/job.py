@@ -149,7 +149,7 @@ _TIMELINE = answers(
     also=(Query(expr=named(state("<of_job>", "partial network <fabric> late"), *PATH), legend="{{suspect}} {{who}}"),),
     type="state-timeline",
     unit=Unit.NONE,
-    read="The first line is the job; each suspect has a line of its own for as long as it was blamed.",
+    read="The first line is the job; each suspect has a line of its own for as long as the verdict named it; others may be as bad meanwhile.",
     states=STATES,
     healthy="one line, healthy from end to end",
     bad="network alone is the fabric, nvlink a link inside a node, a straggler one late GPU or node; partial is "
@@ -173,6 +173,7 @@ _PATHS = answers(
     "eight worst of each transport in the shown time.",
     bad="all paths of a transport step up together: the network; one of them alone: that node or rail",
     width=8,
+    minimum=-0.1,
     points=FEW,
 )
 

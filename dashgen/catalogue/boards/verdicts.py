@@ -110,8 +110,8 @@ def or_nobody(query: str, chosen: str, label: str, name: str) -> str:
 
 # What a verdict is called, by state, suspect, transport, node and GPU, and what stands behind its duration.
 _SAID = (
-    ("healthy/.*", "Healthy: nobody is slow", ""),
-    ("unknown/.*", "Unknown: too young, or nothing can be judged", ""),
+    ("healthy/.*", "Healthy: nobody is slower than usual", ""),
+    ("unknown/.*", "Unknown: silent, too young, or nothing can be judged", ""),
     ("recovering/.*", "Recovering: the suspect is gone, the state is watched for some minutes", ""),
     ("degraded/network/(.+)//", "Network slow ($1) for", ""),
     ("degraded/network///", "Some network paths slow for", ""),
@@ -123,7 +123,7 @@ _SAID = (
     ("degraded/straggler/.*/(.*)/(.+)", "Late GPU $1 $2 for", ""),
     ("degraded/straggler/.*/(.*)/", "Late node $1 for", ""),
     ("stalled/.*", "Silent for", ""),
-    ("stalled/.*/(.+)/(.+)", "Silent (GPU $2 of $1 rests) for", ""),
+    ("stalled/.*/(.+)/(.+)", "Silent ($2 of $1, as nvidia-smi counts, rests) for", ""),
     ("gone/.*", "Ended", " ago, files left behind"),
 )
 
@@ -177,7 +177,7 @@ def _beside(chosen: str) -> str:
         f'and on (<job>) {hung}), "beside", "{words}", "", "")'
         for evidence, words in (
             ("spinning", ", kernels spin: hung"),
-            ("idle", ", its GPUs are idle"),
+            ("idle", ", its processes live"),
             ("none", ", nothing tells whether it lives"),
         )
     )

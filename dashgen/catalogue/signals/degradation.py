@@ -87,7 +87,7 @@ label_replace(
 Communication is {{ $value | humanizePercentage }} worse """
         + _BEYOND
         + """; \
-there is no throughput evidence.
+what that costs in throughput is not known.
 {{- else -}}
 Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
 (evidence: {{ $labels.evidence }}) while its communication is slow.
@@ -131,11 +131,12 @@ Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
         expr='job:nccl_verdict:depth{state="degraded", suspect="network"} > <threshold>' + _SURE,
         limit="the verdict blames the network" + _SURE_LIMIT,
         summary="Job <this_job>: bandwidth across the network is degraded; suspect: {{ $labels.suspect }}.",
-        description="The {{ with $labels.transport }}best bus bandwidth over {{ . }} communicators{{ else }}bus bandwidth of some "
-        "communicators{{ end }} of job <this_job> is "
+        # Of mixed communicators one path may be meant: their GPU numbers are not told.
+        description='The {{ if eq $labels.transport "network" }}best bus bandwidth over network{{ else }}bus bandwidth of some'
+        "{{ with $labels.transport }} {{ . }}{{ end }}{{ end }} communicators of job <this_job> is "
         "{{ $value | humanizePercentage }} lower "
         + _BEYOND
-        + "{{ with $labels.<gpu_label> }}, on the rail of {{ . }} alone{{ end }}"
+        + "{{ with $labels.<gpu_label> }}, on the rail of {{ . }} and maybe others{{ end }}"
         + f"{SINCE}. "
         "Look first at the job board: which collectives fall, and does the other transport hold?",
         beside=SLOW_LINKS | RISING,

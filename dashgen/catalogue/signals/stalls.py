@@ -56,7 +56,7 @@ _LEFT_BEHIND = f"""
 _LIVES = (
     '{{ range query "job:nccl_quiet:seconds" }}{{ if <same_job> }}'
     '{{ if eq .Labels.evidence "spinning" }}Its kernels spin, as in a collective that hangs. '
-    '{{ else if eq .Labels.evidence "idle" }}Its processes live, and no kernel spins. '
+    '{{ else if eq .Labels.evidence "idle" }}Its processes live, and nothing says that its kernels spin. '
     '{{ else if eq .Labels.evidence "none" }}Nothing tells whether its processes live: it may have been killed. '
     "{{ end }}{{ end }}{{ end }}"
 )
@@ -73,7 +73,7 @@ QUIET = Signal(
     question="How long has the job been quiet, and do its processes still live?",
     healthy="below two dump intervals",
     # spinning: kernels run and tensor cores rest, as in a hung collective, with the one GPU that rests. working: tensor cores are busy, only the
-    # dumps have stopped. idle: nothing runs but the processes are there. gone: nothing is there, or nobody writes. none: nobody
+    # dumps have stopped. idle: nothing is known to run but the processes are there. gone: nothing is there, or nobody writes. none: nobody
     # can tell. What nobody sees alive is forgotten within two hours.
     expr="<branches>",
     branches=(
@@ -194,7 +194,7 @@ unless on (<job>) job:nccl_verdict:depth{{state="stalled"}}""",
         limit="silence for <threshold %> of the time that makes a stall, and for longer than the job pauses; no stall yet",
         summary="Job <this_job> has been quiet for some time.",
         description="No GPU of job <this_job> has reported new communication for "
-        "{{ $value | humanizeDuration }} (GPU evidence: {{ $labels.evidence }}). A checkpoint or an evaluation looks the same "
+        "{{ $value | humanizeDuration }} (evidence: {{ $labels.evidence }}). A checkpoint or an evaluation looks the same "
         "for up to three minutes; where the evidence is none, so does a job that was killed. Look first whether the processes live.",
         tiers={
             Sensitivity.HIGH: Tier(threshold=1, dumps=0, severity=Severity.INFO),
@@ -238,7 +238,10 @@ unless on (<job>) job:nccl_verdict:depth{{state="stalled"}}""",
         name="NcclTelemetryFrozen",
         kind="telemetry",
         signal="job:nccl_quiet:seconds",
-        expr='job:nccl_quiet:seconds{evidence="working"} > <threshold> * <dump>',
+        # After a hang the first step may end before the first file is written.
+        expr="""
+job:nccl_quiet:seconds{evidence="working"} > <threshold> * <dump>
+and on (<job>) job:nccl_quiet:seconds{evidence="working"} offset <4 dumps>""",
         limit="files older than <threshold dumps> while tensor cores work",
         summary="Job <this_job> computes but reports no communication.",
         description="The files of job <this_job> are {{ $value | humanizeDuration }} old while its tensor cores "

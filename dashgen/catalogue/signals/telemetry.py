@@ -118,7 +118,7 @@ ALERTS = (
         limit="more than <threshold %> of the scrapes met an unreadable file",
         summary="Metric files of {{ $labels.<node_label> }} cannot be read.",
         description="{{ $value | humanizePercentage }} of the scrapes of {{ $labels.<instance_label> }} met a metric file that could "
-        "not be read. Its GPUs are missing from every verdict about job <this_job>. Look first at the "
+        "not be read. GPUs of it are missing from every verdict about job <this_job>. Look first at the "
         "node_exporter log for the file and line.",
         tiers={
             Sensitivity.MEDIUM: Tier(threshold=0.8, dumps=4, severity=Severity.WARNING),

@@ -324,7 +324,8 @@ label_replace(
 )
 or on (<job>)
 label_replace(
-  0 * group by (<job>) (last_over_time(job:nccl_suspect:since[<10 dumps in a row>])) and on (<job>) job:nccl_gpus:count,
+  0 * group by (<job>) (last_over_time(job:nccl_suspect:since[<10 dumps in a row>]))
+  and on (<job>) job:nccl_dump_age:seconds <= 4 * <dump>,
   "state", "recovering", "", ""
 )
 or on (<job>)
@@ -346,11 +347,12 @@ label_replace(0 * job:nccl_gpus:count, "state", "unknown", "", "")""",
         name=SINCE,
         question="Since when is each job in its state?",
         healthy="absent",
+        # The earliest of mixed paths, which no GPU number tells apart; in whole seconds, as what convinces more was the earlier.
         expr="""
-max by (<job>) (
+round(min by (<job>) (
   job:nccl_suspect:since
   and on (<job>, suspect, transport, <node>) job:nccl_verdict:depth{state="degraded"}
-)
+))
 or on (<job>)
 (
   last_over_time(job:nccl_progress:timestamp[1d])
