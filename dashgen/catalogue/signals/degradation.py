@@ -16,6 +16,16 @@ SINCE = (
     "{{ .Value | humanizeTimestamp }}{{ end }}{{ end }}"
 )
 
+# A job on one node says by that which node it is.
+_ONLY_NODE = '{{ range query "<present> and on (<job>) count by (<job>) (<present>) == 1" }}{{ if <same_job> }}'
+
+
+def _on_node(word: str) -> str:
+    """The node that a verdict names, or the only one of its job, after a word."""
+    only = f"{_ONLY_NODE}{word} {{{{ .Labels.<node_label> }}}}{{{{ end }}}}{{{{ end }}}}"
+    return f"{{{{ with $labels.<node_label> }}}}{word} {{{{ . }}}}{{{{ else }}}}{only}{{{{ end }}}}"
+
+
 # Paths are judged over two dumps. A second verdict makes sure, or what the first one costs.
 _SURE = """
 and (
@@ -92,7 +102,9 @@ what that costs in throughput is not known.
 Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
 (evidence: {{ $labels.evidence }}) while its communication is slow.
 {{- end }} Suspect: {{ $labels.suspect }}{{ with $labels.transport }}, transport {{ . }}{{ end }}\
-{{ with $labels.<node_label> }}, node {{ . }}{{ end }}{{ if eq $labels.suspect "network" }}{{ with $labels.<gpu_label> }}, the rail of {{ . }}{{ end }}\
+"""
+        + _on_node(", node")
+        + """{{ if eq $labels.suspect "network" }}{{ with $labels.<gpu_label> }}, the rail of {{ . }}{{ end }}\
 {{ else }}{{ with $labels.<gpu_label> }}, {{ . }} (CUDA's number){{ end }}{{ end }}"""
         + f"{SINCE}."
         + """ Look first at the verdict on the job board, then at the evidence beside it.""",
@@ -205,8 +217,9 @@ Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
         limit="the verdict blames the links inside a domain" + _SURE_LIMIT,
         summary="Job <this_job>: links inside a domain are degraded.",
         description="Collectives within the domain run {{ $value | humanizePercentage }} slower"
-        "{{ with $labels.<node_label> }} on {{ . }}{{ end }}"
-        " than job <this_job> is used to" + f"{SINCE}. Look first at the outlier board, then at "
+        + _on_node(" on")
+        + " than job <this_job> is used to"
+        + f"{SINCE}. Look first at the outlier board, then at "
         "link error counters{{ with $labels.<node_label> }} of {{ . }}{{ end }}.",
         tiers=_tickets(sure=True),
         sources=_TICKET_SOURCES,
