@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from dashgen.config import site as config
 from dashgen.config.site import Site
 from dashgen.engine.prometheus import rendered_annotations
 from dashgen.model import RuleGroup, Sensitivity
-from dashgen.recordings.format import Recording, read_samples, read_story
+from dashgen.recordings.format import Recording, Series, read_samples, read_story
 from dashgen.targets.rulefile import rule_file
 
 RECORDINGS = Path(__file__).parent / "recordings"
@@ -54,12 +54,18 @@ def moments(story: Recording, alert: str) -> list[float]:
 
 
 def rendered(
-    name: str, story: Recording, groups: Iterable[RuleGroup], site: Site, times: Mapping[str, list[float]]
+    name: str,
+    story: Recording,
+    groups: Iterable[RuleGroup],
+    site: Site,
+    times: Mapping[str, list[float]],
+    only: Callable[[Series], bool] = bool,
 ) -> dict[str, list[dict[str, str]]]:
-    """The texts with which alerts fire on a recording at the given moments."""
+    """The texts with which alerts fire on a recording, or some series of it, at the given moments."""
     files = {"recording.yaml": rule_file(build.recording(site)), "alerts.yaml": rule_file(groups)}
     start = story.start.timestamp()
-    return rendered_annotations(files, read_samples(RECORDINGS / name), start, 30, story.scrape_interval, times)
+    samples = [one for one in read_samples(RECORDINGS / name) if only(one)]
+    return rendered_annotations(files, samples, start, 30, story.scrape_interval, times)
 
 
 @pytest.mark.parametrize("name", FIRES)
@@ -102,6 +108,23 @@ def test_the_page_of_a_slow_network_names_the_port_that_has_errors_or_a_lower_ra
     words = "Rising meanwhile|Slower than its like"
     hints = re.findall(rf"(?:{words}): .*?(?=, at \d[\d.]*% of the published limit\.|$)", told)
     assert hints == ([port] if port else [])
+
+
+def test_the_texts_about_a_job_on_one_node_name_it() -> None:
+    tool("promtool")
+    story = read_story(RECORDINGS / "nvlink-node")
+    (fault,) = (each for each in story.faults if each.suspect == "nvlink")
+
+    def of_the_node(one: Series) -> bool:
+        labels = dict(one.labels)
+        return not one.name.startswith("nccl_") or (labels["node"], labels["n_nodes"]) == (fault.node, "1")
+
+    site = config.site({"companions": {"dcgm": {"enabled": False}}}, "nvlink-node")
+    begins = fault.start.timestamp()
+    times = {alert: [begins + 30 * step for step in range(20)] for alert in ("NcclJobDegraded", "NcclNvlinkDegraded")}
+    told = rendered("nvlink-node", story, build.alerts(site, Sensitivity.MEDIUM), site, times, of_the_node)
+    assert f"transport nvlink, node {fault.node} since" in told["NcclJobDegraded"][-1]["description"]
+    assert f"% slower on {fault.node} than job" in told["NcclNvlinkDegraded"][-1]["description"]
 
 
 @pytest.mark.parametrize(
