@@ -71,22 +71,6 @@ def unfamiliar(within: str = "<3 dumps in a row>") -> str:
     return f"min_over_time(job:nccl_familiar:ratio[{within}]) <= 0.75"
 
 
-# Some GPUs of a job may send other sizes than the others, as stages of a pipeline and groups of experts do: each then has
-# fewer kinds of collectives than all have together. What differs between them says nothing until there is a past.
-_SHAPE = "<job>, n_nodes, nranks"
-_ALIKE = f"""unless on (<job>) (
-  group by ({_SHAPE}, kinds) (gpu:nccl_exec:sum)
-  unless on ({_SHAPE}, kinds)
-  count_values by ({_SHAPE}) (
-    "kinds",
-    count by ({_SHAPE}) (group by ({_SHAPE}, collective, message_size, algo_proto) (peer:nccl_busbw:best{{<waiting>}}))
-  )
-)"""
-
-
 def without_past(series: str) -> str:
-    """How far beyond what a fixed position explains ``series`` has been in six dumps: what is judged before anything is learned.
-
-    A job is left out whose GPUs do unlike things.
-    """
-    return f"min_over_time({series}[<6 dumps in a row>]) - {POSITION:g}\n{_ALIKE}"
+    """How far beyond what a fixed position explains ``series`` has been in six dumps: what is judged before anything is learned."""
+    return f"min_over_time({series}[<6 dumps in a row>]) - {POSITION:g}"

@@ -34,11 +34,23 @@ SUSPECT = ("<job>", "suspect", "transport", "<node>", "<gpu>")
 # compared with their like: a GPU number does the same on all nodes, while a node may do something of its own. Mixed
 # communicators hold several GPU numbers, of which one that always comes early looks slow: there a GPU number waits for a past.
 _ACROSS = 'peer:nccl_slowness:ratio{transport="network"}'
+# Some GPU numbers of a job may send other sizes than the others, as stages of a pipeline and groups of experts do: each
+# then has fewer kinds of collectives than all have together, and a rail that is slower may just send more.
+_SHAPE = "<job>, n_nodes, nranks"
+_ALIKE = f"""unless on (<job>) (
+  group by ({_SHAPE}, kinds) (gpu:nccl_exec:sum)
+  unless on ({_SHAPE}, kinds)
+  count_values by ({_SHAPE}) (
+    "kinds",
+    count by ({_SHAPE}) (group by ({_SHAPE}, collective, message_size, algo_proto) (peer:nccl_busbw:best{{<waiting>}}))
+  )
+)"""
 _ONE = f"""(
   (
     {beyond()}
     or
     {without_past(_ACROSS)}
+    {indented(_ALIKE, 4)}
   )
   {NEW}
 )"""
