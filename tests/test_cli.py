@@ -497,10 +497,16 @@ def test_every_command_and_every_option_says_what_it_is_for(path: tuple[str, ...
     assert all(parameter.help for parameter in COMMANDS[path].params)
 
 
-def test_the_schema_of_a_recording_accepts_every_recording_there_is(tmp_path: Path) -> None:
-    schema = json.loads(dashgen("config", "schema", "--of", "recording", cwd=tmp_path).stdout)
+@pytest.mark.parametrize(
+    ("kind", "files"),
+    [("recording", "tests/recordings/*/recording.yaml"), ("scenario", "dashgen/simulator/scenarios/*.yaml")],
+)
+def test_the_schema_of_a_recording_or_a_scenario_accepts_every_one_there_is(
+    tmp_path: Path, kind: str, files: str
+) -> None:
+    schema = json.loads(dashgen("config", "schema", "--of", kind, cwd=tmp_path).stdout)
     validator = Draft202012Validator(schema)
-    found = sorted((ROOT / "tests" / "recordings").glob("*/recording.yaml"))
+    found = sorted(ROOT.glob(files))
     assert found
     for path in found:
         story = json.loads(json.dumps(yaml.safe_load(path.read_text()), default=str))

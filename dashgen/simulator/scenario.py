@@ -63,7 +63,7 @@ class Scenario(Strict):
     ``missed`` that a whole scrape of a node is lost. ``faults`` are truths that no event implies.
     """
 
-    name: str = Field(min_length=1)
+    name: str = Field("scenario", min_length=1, description="what messages call it, by default by its file")
     story: str = Field(min_length=1)
     start: Moment
     lasts: Written
