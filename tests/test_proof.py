@@ -15,12 +15,15 @@ from processes import tool
 from slow_network import BANDWIDTH, START, samples, story
 
 from dashgen.catalogue.metrics import upstream
+from dashgen.config import site as config
 from dashgen.errors import UserError
 from dashgen.model import AlertRule, Bundle, RecordingRule, RuleGroup, Sensitivity
 from dashgen.recordings.format import Recording, Series, write_samples, write_story
+from dashgen.recordings.sites import made_at
 from dashgen.validation.validate import Proof, Scoreboard, check_packs, prove, prove_all, unproven
 
 LOW, MEDIUM, HIGH = Sensitivity
+JOB = "slurm_job_id"
 
 
 @pytest.fixture(autouse=True)
@@ -283,6 +286,43 @@ def test_a_series_that_ended_is_not_drawn_on(record: Callable[..., Path]) -> Non
     assert not proof.panels[0].proven
 
 
+# The site of a recording.
+
+GIVEN = {
+    "labels": {"job": "job_name", "cluster": "zone"},
+    "source": "nccl-otlp",
+    "selector": 'zone="a"',
+    "dump_interval": "60s",
+    "acceptance": {"AllReduce": {"mixed": {"large": 900}}},
+    "alerts": {"NcclJobDegraded": {"low": {"threshold": 0.15}}},
+}
+
+
+def test_what_was_simulated_has_the_default_names_whatever_the_configuration_calls_them(
+    record: Callable[..., Path],
+) -> None:
+    site, given = made_at(record(expect={}), config.site(GIVEN, "test")), config.site({}, "test")
+    own = ("source", "labels", "metrics", "selector", "dump_interval", "acceptance")
+    assert [getattr(site, key) for key in own] == [getattr(given, key) for key in own]
+    assert site.alerts == config.site(GIVEN, "test").alerts
+    assert not site.companions.textfile.enabled
+
+
+def test_a_recording_has_the_names_that_it_says_and_no_others(record: Callable[..., Path]) -> None:
+    folder = record(source="recorded", expect={}, site={"labels": {"node": "host"}})
+    site = made_at(folder, config.site(GIVEN, "test"))
+    assert site.labels == config.Labels(node="host")
+    assert (site.selector, site.dump_interval, site.acceptance) == ("", 60, config.site(GIVEN, "test").acceptance)
+
+
+def test_a_recording_in_which_no_rule_finds_a_job_proves_nothing_and_says_so_in_one_line(
+    record: Callable[..., Path],
+) -> None:
+    proof = prove(bundle(), record(), job="job_name")
+    told = "no rule finds a job by the label job_name; say under `site` in its recording.yaml how its series are named"
+    assert (complaints(proof), proof.verdict(LOW)) == ([told], "failed")
+
+
 # Many recordings.
 
 
@@ -290,7 +330,7 @@ def test_recordings_are_proven_beside_each_other_in_the_order_of_the_jobs(record
     silent = record("silent", expect={"low": [slow(None, None)]})
     heard: list[str] = []
     proofs = prove_all(
-        [(bundle(), silent), (bundle(), record())], [LOW], progress=lambda proof: heard.append(proof.name)
+        [(bundle(), silent, JOB), (bundle(), record(), JOB)], [LOW], progress=lambda proof: heard.append(proof.name)
     )
     assert [proof.name for proof in proofs] == ["silent", "slow-network"]
     assert [proof.verdict(LOW) for proof in proofs] == ["missed", "ok"]
@@ -300,18 +340,18 @@ def test_recordings_are_proven_beside_each_other_in_the_order_of_the_jobs(record
 def test_a_recording_that_cannot_be_proven_does_not_cost_the_others(
     record: Callable[..., Path], tmp_path: Path
 ) -> None:
-    lost, fine = prove_all([(bundle(), tmp_path / "nowhere"), (bundle(), record())], [LOW])
+    lost, fine = prove_all([(bundle(), tmp_path / "nowhere", JOB), (bundle(), record(), JOB)], [LOW])
     assert (lost.name, lost.verdict(LOW), fine.verdict(LOW)) == ("nowhere", "failed", "ok")
     assert re.search(r"nowhere/recording\.yaml: No such file", lost.deviations[0].what)
     assert not Scoreboard(packs=(), proofs=(lost, fine)).ok
     with pytest.raises(UserError, match="No such file"):
-        prove_all([(bundle(), tmp_path / "nowhere")])
+        prove_all([(bundle(), tmp_path / "nowhere", JOB)])
 
 
 def test_a_missing_tool_is_told_before_any_work(record: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DASHGEN_PROMETHEUS", "/no/such/prometheus")
     with pytest.raises(UserError, match=r"^/no/such/prometheus: not found"):
-        prove_all([(bundle(), record())])
+        prove_all([(bundle(), record(), JOB)])
 
 
 def test_what_no_recording_shows_is_unproven(record: Callable[..., Path]) -> None:

@@ -374,6 +374,12 @@ def test_a_bad_scenario_is_refused_in_one_line_that_names_file_and_key(
     assert str(caught.value).startswith(f"{path}: ") and "\n" not in str(caught.value)
 
 
+def test_a_recording_says_how_often_its_jobs_dump_where_that_is_not_usual() -> None:
+    assert simulate(scenario())[0].site == {}
+    slow = {"dump_interval": 60, "site": {"cardinality_budget": 30}}
+    assert simulate(scenario(**slow))[0].site == {"dump_interval": "60s", "cardinality_budget": 30}
+
+
 def test_a_loss_that_no_traffic_can_cause_is_refused() -> None:
     constraint = {"kind": "network", "loss": 0.5, "collectives": ["Broadcast"]}
     with pytest.raises(UserError, match="no traffic of job 7 costs that"):

@@ -42,7 +42,8 @@ def validate(
     if report is not None:
         check_file(report, "--report")
     packs = proof.check_packs(building.bundle(site, tiers), building.exposed(site))
-    jobs = [(building.bundle(sites.made_at(folder, site), tiers), folder) for folder in folders]
+    made = [(folder, sites.made_at(folder, site)) for folder in folders]
+    jobs = [(building.bundle(own, tiers), folder, own.labels.job) for folder, own in made]
     with progress(len(jobs), "proving") as step:
         proofs = proof.prove_all(jobs, tiers, building.panel_needs(site), lambda done: step(done.name))
     # A single recording is not meant to fill every board.

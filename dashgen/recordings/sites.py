@@ -10,6 +10,11 @@ from dashgen.config.sources import merged
 from dashgen.errors import UserError
 from dashgen.recordings.format import STORY, read_story
 
+# How series are named is for the recording to say: where it says nothing, as Inspector and Prometheus name them.
+_NAMES = {"source", "labels", "metrics", "selector"}
+# How often machines that never were dump, and what they reach.
+_MACHINES = {"dump_interval", "acceptance"}
+
 
 def folders(path: Path) -> list[Path]:
     """The recordings below a folder, or the folder itself. Raises UserError where there is none."""
@@ -22,9 +27,11 @@ def folders(path: Path) -> list[Path]:
 
 
 def made_at(folder: Path, base: config.Site) -> config.Site:
-    """The site that a recording was made at: its own keys over the given configuration. Raises UserError."""
-    own = read_story(folder).site
-    if not own:
-        return base
-    given = base.model_dump(mode="json", exclude_unset=True)
-    return config.site(merged(given, own), str(folder / STORY) + ": site")
+    """The site that a recording was made at: its own keys over those of the given configuration that it may have.
+
+    Raises UserError.
+    """
+    story = read_story(folder)
+    other = _NAMES | _MACHINES if story.source == "simulated" else _NAMES
+    given = base.model_dump(mode="json", exclude_unset=True, exclude=other)
+    return config.site(merged(given, story.site), str(folder / STORY) + ": site")

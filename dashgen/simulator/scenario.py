@@ -68,7 +68,7 @@ class Scenario(Strict):
     start: Moment
     lasts: Written
     scrape_interval: int = Field(15, gt=0, le=3600)
-    dump_interval: int = Field(30, gt=0, le=3600)
+    dump_interval: int = Field(30, gt=0, le=600)
     seed: int = Field(1, ge=0, lt=2**63)
     flavour: Literal["nvidia", "rccl"] = "nvidia"
     cluster: str = Field("unknown", description="RCCL only")

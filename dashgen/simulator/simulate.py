@@ -12,6 +12,7 @@ from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 
+from dashgen.config.site import Site
 from dashgen.errors import UserError
 from dashgen.recordings.format import Fault, Recording, Series, selector
 from dashgen.recordings.importing import save
@@ -39,7 +40,7 @@ def simulate(scenario: Scenario, seed: int | None = None) -> tuple[Recording, li
         start=scenario.start,
         end=scenario.start + timedelta(seconds=scenario.lasts),
         scrape_interval=scenario.scrape_interval,
-        site=scenario.site,
+        site=_rhythm(scenario) | scenario.site,
         boards=scenario.boards,
         faults=(*_truths(scenario, runs), *scenario.faults),
         expect=scenario.expect,
@@ -69,6 +70,11 @@ def make_recording(scenario: Path, folder: Path, seed: int | None = None) -> Rec
     recording, series = simulate(load_scenario(scenario), seed)
     save(folder, recording, series)
     return recording
+
+
+def _rhythm(scenario: Scenario) -> dict[str, str]:
+    """The dump interval, which all times of a site follow, as its dashgen.yaml would say it."""
+    return {} if scenario.dump_interval == Site().dump_interval else {"dump_interval": f"{scenario.dump_interval}s"}
 
 
 def _truths(scenario: Scenario, runs: list[Run]) -> Iterator[Fault]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from dashgen import promql
+from dashgen.config.site import Labels
 from dashgen.engine import workers
 from dashgen.engine.evaluated import Replay, pack_name, replay, serve
 from dashgen.engine.panels import PanelProof, Viewer
@@ -26,7 +27,7 @@ from dashgen.errors import UserError, one_line
 from dashgen.findings import Finding
 from dashgen.grafana.parsed import Board
 from dashgen.model import AlertRule, Bundle, RecordingRule, RuleGroup, Sensitivity
-from dashgen.recordings.format import Expected, Fault, Recording, clock, read_samples, read_story, selector
+from dashgen.recordings.format import STORY, Expected, Fault, Recording, clock, read_samples, read_story, selector
 from dashgen.targets.rulefile import rule_file
 
 __all__ = [
@@ -185,10 +186,12 @@ def prove(
     folder: Path,
     sensitivities: Iterable[Sensitivity] = tuple(Sensitivity),
     panel_needs: PanelNeeds | None = None,
+    job: str = Labels().job,
 ) -> Proof:
     """Execute the recording rules, the alert packs and every panel of a bundle on one recording.
 
-    The bundle is built for the recording's site. A rule that Prometheus refuses or cannot compute is a deviation.
+    The bundle is built for the recording's site, whose label ``job`` names the job. A rule that Prometheus refuses or
+    cannot compute is a deviation, and so is a recording in which no rule finds a job, which would prove nothing.
     ``panel_needs`` names the metrics without which a panel may stay empty. Raises UserError when the recording is
     damaged or too large for promtool, or when a tool is missing.
     """
@@ -202,6 +205,9 @@ def prove(
     except UserError as error:
         raise UserError(f"{folder}: {error}") from error
     result = played.result
+    if not any(one.name.startswith("job:") and dict(one.labels).get(job) for one in result.series):
+        what = f"no rule finds a job by the label {job}; say under `site` in its {STORY} how its series are named"
+        return replace(proof, deviations=(Deviation(kind="rule", what=what),))
     panels, empty = _prove_panels(bundle, played, panel_needs or {})
     return replace(
         proof,
@@ -214,23 +220,27 @@ def prove(
 
 
 def prove_all(
-    jobs: Sequence[tuple[Bundle, Path]],
+    recordings: Sequence[tuple[Bundle, Path, str]],
     sensitivities: Iterable[Sensitivity] = tuple(Sensitivity),
     panel_needs: PanelNeeds | None = None,
     progress: Callable[[Proof], None] = lambda proof: None,
 ) -> list[Proof]:
-    """Prove recordings beside each other, one process a core; the answers come in the order of the jobs.
+    """Prove recordings beside each other, one process a core; the answers come in the order of ``recordings``.
 
-    ``progress`` hears of each proof as soon as it is there. A recording that cannot be proven does not cost the others:
-    it is a deviation, and only where none can be proven, its error is raised.
+    Each comes with the bundle that is built for its site, and with the label that names a job there. ``progress`` hears
+    of each proof as soon as it is there. A recording that cannot be proven does not cost the others: it is a deviation,
+    and only where none can be proven, its error is raised.
     """
     tiers = tuple(sensitivities)
     for tool in ("promtool", "prometheus"):
         find(tool)
     proofs: dict[int, Proof] = {}
     refused: list[UserError] = []
-    with workers.pool(max(1, min(os.cpu_count() or 1, len(jobs)))) as pool:
-        numbers = {pool.submit(prove, *job, tiers, panel_needs): number for number, job in enumerate(jobs)}
+    with workers.pool(max(1, min(os.cpu_count() or 1, len(recordings)))) as pool:
+        numbers = {
+            pool.submit(prove, bundle, folder, tiers, panel_needs, job): number
+            for number, (bundle, folder, job) in enumerate(recordings)
+        }
         for future in as_completed(numbers):
             number = numbers[future]
             try:
@@ -238,11 +248,11 @@ def prove_all(
             except UserError as error:
                 refused.append(error)
                 what = Deviation(kind="engine", what=str(error))
-                proofs[number] = Proof(name=jobs[number][1].name, source="", tiers=tiers, deviations=(what,))
+                proofs[number] = Proof(name=recordings[number][1].name, source="", tiers=tiers, deviations=(what,))
             progress(proofs[number])
-    if len(refused) == len(jobs):
+    if len(refused) == len(recordings):
         raise refused[0]
-    return [proofs[number] for number in range(len(jobs))]
+    return [proofs[number] for number in range(len(recordings))]
 
 
 # Alerts.
