@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from dashgen.cli.terminal import say
+from dashgen.cli.terminal import needs, say
 from dashgen.errors import UserError
 from dashgen.guard.text import visible
 from dashgen.model import Sensitivity
@@ -51,6 +51,7 @@ def demo(
     ] = Sensitivity.MEDIUM,
 ) -> None:
     """Run a whole stack on this machine: an emulated Inspector, node_exporter, Prometheus, Alertmanager, boards."""
+    needs("plotly")
     from dashgen.live.demo.faults import duration, parse
     from dashgen.live.demo.plan import plan
     from dashgen.live.demo.programs import check

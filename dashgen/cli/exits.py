@@ -16,7 +16,7 @@ from typing import Any, NoReturn, TextIO, cast
 
 import typer
 
-from dashgen.errors import UserError
+from dashgen.errors import UserError, with_extra
 from dashgen.guard.text import line
 
 EXTRAS = {"numpy": "recordings", "plotly": "preview"}
@@ -54,7 +54,7 @@ def run(app: Callable[..., object]) -> None:
         module = (error.name or "").partition(".")[0]
         if module not in EXTRAS:
             raise
-        _fail(f"this command needs {module}; install it with: pip install 'dashgen[{EXTRAS[module]}]'")
+        _fail(f"this command needs {module}; {with_extra(EXTRAS[module])}")
     except _Unwritten as error:
         _close(out)
         _fail(f"standard output: {error}; write it elsewhere")

@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from dashgen.errors import UserError, one_line
+from dashgen.errors import UserError, one_line, with_extra
 from dashgen.guard.files import read_text
 from dashgen.guard.text import listed, shown
 
@@ -63,7 +63,7 @@ def evaluate(program: str, helpers: str, overlays: Sequence[Path]) -> Evaluation
     """
     if not any(map(find_spec, IMPLEMENTATIONS)):
         names = listed(map(shown, overlays))
-        raise UserError(f"{names}: overlays need jsonnet; install it with: pip install 'dashgen[overlays]'")
+        raise UserError(f"{names}: overlays need jsonnet; {with_extra('overlays')}")
     answer = _asked(program, helpers, overlays)
     if "error" in answer:
         raise UserError(_message(str(answer["error"]), overlays))
