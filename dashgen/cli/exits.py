@@ -44,10 +44,7 @@ def run(app: Callable[..., object]) -> None:
     except UserError as error:
         _fail(str(error))
     except typer.TyperException as error:
-        # Without any argument there is no message: the help has been printed.
-        if error.format_message():
-            _fail(_usage(error))
-        sys.exit(2)
+        _fail(_usage(error))
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
     except ModuleNotFoundError as error:

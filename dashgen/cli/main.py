@@ -16,12 +16,11 @@ from dashgen.cli import boards, build, config, cost, demo, exits, explain, judge
 app = typer.Typer(
     name="dashgen",
     help="Grafana dashboards and Prometheus rules for NCCL Inspector metrics, proven on recorded metrics.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-config_app = typer.Typer(help="A commented dashgen.yaml, and its JSON Schema for editors.", no_args_is_help=True)
-import_app = typer.Typer(help="Make a recording from Inspector's own files.", no_args_is_help=True)
+config_app = typer.Typer(help="A commented dashgen.yaml, and its JSON Schema for editors.")
+import_app = typer.Typer(help="Make a recording from Inspector's own files.")
 
 app.command("build")(build.build)
 app.command("rules")(build.rules)
