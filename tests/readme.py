@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import bills
 from test_architecture import LAYERS
 
 from dashgen.cli.main import app
@@ -137,6 +138,8 @@ BLOCKS = {
     "signals": lambda: pages.signals(SITE),
     "metrics": lambda: pages.metrics(SITE),
     "floor": floor,
+    "measured": bills.sizes_table,
+    "plan": bills.plan_table,
     "keys": keys.keys,
     "kubernetes": lambda: keys.section("targets.kubernetes"),
     "layers": layers,

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import bills
 import pytest
 import yaml
 from command import dashgen
@@ -23,7 +25,8 @@ from dashgen.cost.forecast import Fleet, exponent, forecast, usual
 from dashgen.cost.measured import Size, measured
 from dashgen.recordings.format import read_samples
 
-RECORDING = Path(__file__).parent / "recordings" / "label-explosion"
+TESTS = Path(__file__).parent
+RECORDING = TESTS / "recordings" / "label-explosion"
 SIZES = measured().sizes
 BUSBW = [one for one in read_samples(RECORDING) if one.name == upstream("busbw")]
 
@@ -111,6 +114,17 @@ def test_a_live_site_is_counted_and_compared(live: str, tmp_path: Path) -> None:
     assert said["measured"]["raw_series"] == pytest.approx(said["forecast"]["raw_series"])
     assert said["measured"]["memory_bytes"] > 1e6
     assert said["measured"]["recorded_series"] == 0 and said["measured"]["rule_seconds"] is None
+
+
+@pytest.mark.parametrize(("gpus", "jobs", "words"), bills.PLAN)
+def test_the_command_above_the_plan_gives_its_figures(tmp_path: Path, gpus: int, jobs: int, words: str) -> None:
+    page = (TESTS.parent / "dashgen/docs/cost.md").read_text(encoding="utf-8")
+    command = f"dashgen cost --gpus {gpus} --jobs {jobs}"
+    assert f"\n{command}\n" in page
+    (row,) = re.findall(rf"^\| {words} \| (.*) \|$", page, re.MULTILINE)
+    bill = dashgen(*command.split()[1:], cwd=tmp_path).stdout
+    figures = re.findall(r"^│ (\S.*?) +│ +(\S.*?) │$", bill, re.MULTILINE)
+    assert row.split(" | ") == [figure for name, figure in figures if "reads" not in name]
 
 
 def test_a_fleet_is_needed_and_a_server_without_inspector_is_told(tmp_path: Path) -> None:

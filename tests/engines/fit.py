@@ -6,7 +6,7 @@ Run: PYTHONPATH=.:tests:tests/benchmarks python tests/engines/fit.py COST.json B
 
 What the rules take together comes from the bills; the part of each rule in it from the other report. What a rule
 records is counted on small fleets besides, of small and of large jobs: they tell what goes with GPUs,
-and what with jobs.
+and what with jobs. tests/readme.py brings the tables of dashgen/docs/cost.md up to date.
 """
 
 from __future__ import annotations
@@ -24,9 +24,6 @@ import numpy as np
 import dashgen.cost
 from dashgen import build
 from dashgen.config.site import Site
-from dashgen.cost.forecast import exponent, forecast, usual
-from dashgen.cost.measured import measured
-from dashgen.cost.table import amount
 
 SHAPES = ((64, 1), (64, 4), (256, 1), (256, 2))  # GPUs of a job, jobs
 
@@ -109,72 +106,7 @@ def main() -> None:
     }
     path = Path(dashgen.cost.__file__).with_name("measured.json")
     path.write_text(json.dumps(data, indent=1) + "\n")
-    measured.cache_clear()
-    page = path.parents[1] / "docs" / "cost.md"
-    page.write_text(page_with(page.read_text()))
-    print(path, page)
-
-
-def page_with(text: str) -> str:
-    """The page about cost with the tables of the figures that dashgen ships, each between its marks."""
-    for name, rows in {"measured": sizes_table(), "plan": plan_table()}.items():
-        begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
-        head, rest = text.split(begin)
-        text = head + begin + "\n".join(rows) + "\n" + end + rest.split(end)[1]
-    return text
-
-
-def sizes_table() -> list[str]:
-    """What was measured, and how far a forecast is from it."""
-    heads = "GPUs | raw series | recorded | rules, core s a dump | reads | memory without, with | forecast / measured"
-    rows = [f"| {heads} |", "|---|---|---|---|---|---|---|"]
-    for size in measured().sizes:
-        bill = forecast(usual(size.gpus, size.jobs), Site())
-        raw = size.nccl_series + size.companion_series
-        pairs = (
-            (bill.recorded_series, size.recorded_series),
-            (bill.rule_seconds, size.rule_seconds),
-            (bill.memory_bytes, size.memory_with_rules),
-        )
-        off = ", ".join(f"{(expected or 0) / found:.2f}" for expected, found in pairs)
-        memory = f"{amount(size.memory, 'B')}, {amount(size.memory_with_rules, 'B')}"
-        reads = size.rule_seconds / size.read_seconds
-        rows.append(
-            f"| {size.gpus:,} | {raw:,} | {size.recorded_series:,} ({size.recorded_series / size.nccl_series:.1%}) "
-            f"| {size.rule_seconds:.2f} | {reads:.1f} | {memory} | {off} |"
-        )
-    rows.append("| exponent | | " + " | ".join(f"{each:.2f}" for each in exponents()) + " | |")
-    return rows
-
-
-def exponents() -> list[float]:
-    """How recorded series, rule seconds, reads and memory grow with the fleet."""
-    sizes = measured().sizes
-    figures = (
-        lambda size: size.recorded_series,
-        lambda size: size.rule_seconds,
-        lambda size: size.rule_seconds / size.read_seconds,
-        lambda size: size.memory_with_rules,
-    )
-    return [exponent((size.gpus, figure(size)) for size in sizes) for figure in figures]
-
-
-def plan_table() -> list[str]:
-    """The bill of a large fleet, in one server and in several."""
-    rows = ["| fleet | raw series | recorded | samples a second | rules, core s a dump | memory | disk, 15 days |"]
-    rows.append("|---|---|---|---|---|---|---|")
-    for gpus, jobs, words in ((100_000, 100, "100,000 GPUs in one server"), (12_500, 13, "an eighth of them")):
-        bill = forecast(usual(gpus, jobs), Site())
-        figures = (
-            amount(bill.raw_series, ""),
-            amount(bill.recorded_series, ""),
-            amount(bill.samples_per_second, ""),
-            f"{bill.rule_seconds:.1f}",
-            amount(bill.memory_bytes, "B"),
-            amount(bill.disk_bytes, "B"),
-        )
-        rows.append(f"| {words} | " + " | ".join(figures) + " |")
-    return rows
+    print(path)
 
 
 def _rounded(found: tuple[float, float]) -> list[float]:
