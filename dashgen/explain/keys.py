@@ -90,9 +90,9 @@ def _default(value: object) -> str:
 
 
 def _choices(kind: object) -> list[str]:
-    """What a key may be where only a few words are allowed."""
+    """What a key may be where only a few words are allowed; that it may be empty is no word."""
     if get_origin(kind) is Literal:
-        return [str(each) for each in get_args(kind)]
+        return [str(each) for each in get_args(kind) if each != ""]
     if isinstance(kind, type) and issubclass(kind, Enum):
         return [str(each.value) for each in kind]
     return [choice for part in get_args(kind) if get_origin(kind) is not dict for choice in _choices(part)]
