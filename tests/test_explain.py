@@ -328,6 +328,19 @@ def test_before_the_job_there_is_none(served: Served, tmp_path: Path) -> None:
     assert "no such slurm_job_id at 2025-01-01 11:00:00 UTC; there is none; look at another time" in done.stderr
 
 
+def test_where_the_rules_are_not_loaded_nothing_is_said_of_what_they_found(served: Served, tmp_path: Path) -> None:
+    """A job of which the rules know nothing is told of in their results of others."""
+    asked = ["NcclJobDegraded", "--at", "2025-01-01T12:10:00", "--prometheus"]
+    unknown = dashgen("explain", *asked, served.url, "--job", "900", cwd=tmp_path)
+    assert unknown.returncode == 0 and "= does not fire" in unknown.stdout
+    with prometheus(read_samples(TRACE), tmp_path, "--query.lookback-delta=50s") as url:
+        done = dashgen("explain", *asked, url, "--job", JOB, cwd=tmp_path)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        assert "the recording rules have no results at 2025-01-01 12:10:00 UTC, of any job; load" in done.stderr
+        raw = dashgen("explain", upstream("busbw"), *asked[1:], url, "--job", JOB, cwd=tmp_path)
+        assert (raw.returncode, raw.stderr) == (0, "") and "= and " in raw.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

@@ -44,13 +44,14 @@ class Subject:
 def why(subject: Subject, site: Site, ask: Ask) -> str:
     """The values along the tree of a name, the largest few rows of the job for every series.
 
-    Raises UserError for an unknown name, for a job that is not there at that moment, and what ``ask`` raises.
+    Raises UserError for an unknown name, for a job or rules that are not there at that moment, and what ``ask`` raises.
     """
     check(subject.name, site)
     _check_job(subject, site, ask)
-    known = lineage.vocabulary(site)
+    known, steps = lineage.vocabulary(site), lineage.tree(subject.name, site)
+    _check_rules(steps, subject, site, ask)
     lines = [f"{subject.name}, job {visible(subject.job)}, {_utc(subject.moment)}", ""]
-    for step in lineage.tree(subject.name, site):
+    for step in steps:
         lines.append(lineage.line(step, known, units=False))
         if step.told:
             indent = "  " * step.depth + "    "
@@ -82,6 +83,17 @@ def _check_job(subject: Subject, site: Site, ask: Ask) -> None:
     else:
         there = "there is none; look at another time with --at"
     raise UserError(f"--job {line(subject.job, 60)}: no such {label} at {_utc(subject.moment)}; {there}")
+
+
+def _check_rules(steps: Iterable[lineage.Step], subject: Subject, site: Site, ask: Ask) -> None:
+    """Rules that know nothing of a job have results of others, or of nodes; those that are not loaded have none."""
+    signals = build.signals(site).keys()
+    read = any(step.name in signals for step in steps)
+    if read and not _count(f'{{__name__=~"{"|".join(signals)}"}}', subject.moment, ask):
+        raise UserError(
+            f"{subject.name}: the recording rules have no results at {_utc(subject.moment)}, of any job; load "
+            "rules/recording.yaml there, or evaluate them on what `dashgen record` keeps, with --recording"
+        )
 
 
 def _count(expr: str, moment: float, ask: Ask) -> int:
