@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from prometheus_client.parser import text_string_to_metric_families
 
+from dashgen.catalogue.metrics.inspector import OLD, OLD_LABEL
 from dashgen.errors import UserError
 from dashgen.guard.files import opened
 from dashgen.guard.text import counted
@@ -48,7 +49,6 @@ from dashgen.recordings.inspector import DUMP_INTERVAL, UNKNOWN
 LARGEST_FILE = 4 << 20  # bytes; Inspector writes some kB per communicator
 MOST_SERIES = 150_000  # of all files together; they take some 300 MB while they are read
 _RESERVED = ("instance", "job")  # labels that the scrape sets; Prometheus prefixes a file's own with exported_
-_OLD_LABELS = ("comm_id", "coll_sn")  # only NCCL 2.29's format, one operation per communicator, has them
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _EPOCH = re.compile(r"\d{10}(\.\d+)?|\d{13}")
@@ -232,11 +232,8 @@ def _samples(file: Path, text: str, report: ImportReport) -> dict[Key, float]:
                 if not sample.name.startswith("nccl_"):
                     report.filtered["not an NCCL series"] += 1
                     continue
-                if any(label in sample.labels for label in _OLD_LABELS):
-                    raise UserError(
-                        f"{file}: labels comm_id and coll_sn: written by NCCL 2.29, one operation per communicator, "
-                        "which no rule can use; record the job again with Inspector of NCCL 2.30 or newer"
-                    )
+                if OLD_LABEL in sample.labels:
+                    raise UserError(f"{file}: {OLD}; record the job again with Inspector of NCCL 2.30 or newer")
                 if not all(map(_NAME.fullmatch, (sample.name, *sample.labels))):
                     report.skipped["name is not one of Inspector's"] += 1
                     continue

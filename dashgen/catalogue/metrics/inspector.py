@@ -16,6 +16,8 @@ COUNTER_LABELS = ("version", "slurm_job_id", "node", "gpu")
 # RCCL writes HELP and TYPE lines and a second label; dashgen works with and without it.
 RCCL = "RCCL adds the label cluster and TYPE gauge"
 OTLP = "OTLP renames by unit (…_GB_per_second) and moves slurm_job_id to the resource: set metrics and labels"
+OLD_LABEL = "coll_sn"
+"""The number of an operation: who writes it as a label makes new series with every dump."""
 OLD = "NCCL 2.29 wrote the last operation only, with comm_id, coll_sn and timestamp as labels: not usable for rules"
 
 WAITING = "AllReduce|AllGather|ReduceScatter"
