@@ -31,7 +31,7 @@ from dashgen.live.client.api import Prometheus
 from dashgen.live.client.http import Client
 from dashgen.live.doctor.probe import Probe
 from dashgen.live.doctor.rules import VERDICT
-from dashgen.live.doctor.table import CONDITIONS, Told, cure, examine
+from dashgen.live.doctor.table import CONDITIONS, RAW, Told, cure, examine
 from dashgen.model import Metric
 from dashgen.recordings.format import Series, to_openmetrics
 from dashgen.targets.rulefile import rule_file
@@ -200,6 +200,8 @@ class Case:
     site: Mapping[str, Any] = field(default_factory=dict)
     rules: Callable[[], dict[str, str]] = pack
     waits: Callable[[Probe], bool] = lambda probe: True
+    beside: tuple[str, ...] | None = None
+    """All other conditions of raw series that are told, where a wrong cure would be told beside the right one."""
 
 
 def _drop(*names: str) -> Callable[[dict[str, str]], dict[str, str]]:
@@ -215,15 +217,65 @@ def _some_rule(probe: Probe, wanted: Callable[[Any], bool]) -> bool:
     return any(wanted(one) for group in probe.rules.groups for one in [group, *group.rules]) if probe.rules else False
 
 
+OLD = ("comm_id", "hostname", "rank", "gpu_device_id", "coll_sn", "timestamp")
+SLURM = ("missing-source",)  # soperator brings an exporter of Slurm's jobs
+CLUSTER = {"labels": {"cluster": "cluster"}}
+SOPERATOR = {"source": "soperator", "companions": {"slurm": {"enabled": False}}}
+soperator = both(label("node", "hostname", "nccl_"), label("gpu", "rank", "nccl_"))
+otlp = renamed(**{upstream("busbw"): f"{upstream('busbw')}_GB_per_second"})
+amd = added("amd_gpu_gfx_activity", instance="host-a:5000")
+old_format = both(
+    relabelled(lambda labels: labels | dict.fromkeys(OLD, labels["node"] + labels["gpu"]), "nccl_bus|nccl_coll.*exec"),
+    relabelled(_drop("version", "node", "gpu", "comm_name", "algo_proto"), "nccl_"),
+)
+
 CASES = (
     Case("no-inspector", "no series of Inspector at that time", without("nccl_")),
     Case(
-        "no-inspector",
-        f"{upstream('busbw')}_GB_per_second for {upstream('busbw')}",
-        renamed(**{upstream("busbw"): f"{upstream('busbw')}_GB_per_second"}),
+        "names",
+        f"other names: my_bus_bandwidth for {upstream('busbw')}",
+        renamed(**{upstream("busbw"): "my_bus_bandwidth"}),
+        beside=(),
     ),
-    Case("no-inspector", f'no {upstream("busbw")} with env="prod"', site={"selector": 'env="prod"'}),
-    Case("no-inspector", f"without {upstream('exec')}", without(upstream("exec"))),
+    Case("names", f'no {upstream("busbw")} with env="prod"', site={"selector": 'env="prod"'}, beside=()),
+    Case("names", f"without {upstream('exec')}", without(upstream("exec"))),
+    Case("names", f"exec_time_us for {upstream('exec')}", renamed(**{upstream("exec"): "exec_time_us"}), beside=()),
+    Case("single-operations", "8 series are of one operation each: NCCL 2.29 wrote", old_format, beside=()),
+    Case(
+        "single-operations",
+        "8 series are of one operation each",
+        lambda series: [*series, *old_format([one for one in series if one.name.startswith("nccl_")])],
+        beside=(),
+    ),
+    Case("source", f"of nccl-otlp: {upstream('busbw')}_GB_per_second with", otlp, beside=()),
+    Case(
+        "source",
+        "of nccl-otlp",
+        both(otlp, relabelled(_drop("slurm_job_id"), "nccl_"), added("target_info", slurm_job_id="7")),
+        beside=("otlp",),
+    ),
+    Case("source", "of soperator: nccl_bus_bandwidth_gbs with the labels hostname and rank", soperator, beside=SLURM),
+    Case(
+        "source",
+        "of soperator",
+        soperator,
+        site={"source": "nccl-otlp", "labels": {"instance": "instance"}},
+        beside=SLURM,
+    ),
+    Case("source", "of nccl: nccl_bus_bandwidth_gbs with the labels node and gpu", site=SOPERATOR, beside=()),
+    Case("source", "of rccl: GPUs of AMD (amd_gpu_gfx_activity)", both(without("DCGM"), amd), beside=()),
+    Case(
+        "source",
+        "of rccl: the files bring the label cluster of their own",
+        both(without("DCGM"), relabelled(_set(cluster="alola"), "nccl_")),
+        beside=(),
+    ),
+    Case(
+        "source",
+        "of rccl: the files bring the label exported_cluster",
+        both(without("DCGM"), relabelled(_set(cluster="a")), relabelled(_set(exported_cluster="alola"), "nccl_")),
+        beside=(),
+    ),
     Case(
         "labels",
         "which is exported_node now: set honor_labels",
@@ -294,9 +346,34 @@ CASES = (
     ),
     Case("cardinality", "up to 211 series a GPU in 1 job (7); the budget is 200", many_sizes),
     Case("equal-clusters", "several values of cluster (a, b)", in_two_clusters),
-    Case("missing-source", "no dcgm-exporter; empty panels: ", without("DCGM")),
-    Case("missing-source", "no Inspector's opt-in counters", without("nccl_.*_total")),
-    Case("unused-source", "a Slurm exporter", added(upstream("job_info"), job_id="7")),
+    Case(
+        "cluster-label",
+        "no label cluster on the series of node_exporter's textfile collector, node_exporter's own",
+        relabelled(_set(cluster="a"), "nccl_"),
+        site=CLUSTER,
+        beside=(),
+    ),
+    Case(
+        "cluster-label",
+        "no label cluster on the series of dcgm-exporter",
+        relabelled(_set(cluster="a"), "(?!DCGM)"),
+        site=CLUSTER,
+        beside=(),
+    ),
+    Case(
+        "cluster-label",
+        "no label cluster on the series of Inspector, node_exporter's textfile",
+        site=CLUSTER,
+        beside=(),
+    ),
+    Case("missing-source", "no series of dcgm-exporter; empty panels: ", without("DCGM")),
+    Case("missing-source", "no series of Inspector's opt-in counters", without("nccl_.*_total")),
+    Case(
+        "missing-source",
+        "no series of a Slurm exporter with one series per job",
+        site={"companions": {"slurm": {"enabled": True}}},
+    ),
+    Case("unused-source", "series of a Slurm exporter", added(upstream("job_info"), job_id="7")),
     Case(
         "throughput",
         "megatron_training_throughput_tflops is there",
@@ -305,7 +382,6 @@ CASES = (
     Case("throughput", "no my_tflops", site={"companions": {"throughput": {"metric": "my_tflops"}}}),
     Case("dcgm-labels", "have hostname, not Hostname", label("Hostname", "hostname")),
     Case("dcgm-labels", "have uuid, not UUID", label("UUID", "uuid")),
-    Case("rccl", "GPUs of AMD (amd_gpu_gfx_activity)", added("amd_gpu_gfx_activity", instance="host-a:5000")),
     Case("rules-not-loaded", "the recording rules are not loaded", rules=dict),
     Case(
         "rules-not-loaded", "no alert of the pack is loaded", rules=lambda: {"recording.yml": pack()["recording.yml"]}
@@ -431,12 +507,21 @@ def test_a_condition_is_found_and_its_lines_cure_it(case: Case, tmp_path: Path) 
         found = examine(probe)
         said = named(found)
         assert any(case.said in each for each in said.get(case.condition, [])), said
+        if case.beside is not None:
+            assert {each.name for each in RAW} & said.keys() - {case.condition} == set(case.beside), said
         own = [each for each in found if each.condition.name == case.condition]
         if lines := cure(own):
             cured = examine(Probe(Prometheus(Client(url)), with_lines(case.site, lines), moment))
             assert case.said not in " ".join(named(cured).get(case.condition, [])), lines
             # The rules of before are not those of the cured site; beside that nothing is wrong that was not before.
             assert set(named(cured)) <= {*said, "rules-outdated", "rules-order"}, lines
+
+
+def test_the_cure_of_missing_series_sets_all_that_switches_inspector_on() -> None:
+    guide = (Path(dashgen_package.__file__).parent / "docs" / "installing.md").read_text(encoding="utf-8")
+    exported = re.findall(r"^export (\w+=\S+)$", guide, re.MULTILINE)
+    (cured,) = (each.cure for each in CONDITIONS if each.name == "no-inspector")
+    assert [one for one in exported if one not in cured] == [exported[-1]], "the folder is the site's choice"
 
 
 def test_every_condition_but_the_boards_has_a_case() -> None:

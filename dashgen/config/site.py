@@ -16,7 +16,7 @@ from dashgen.config.companions import Companions
 from dashgen.config.grafana import Grafana
 from dashgen.config.layout import DEFAULT_LAYOUT, Layout
 from dashgen.config.sections import Section
-from dashgen.config.sources import Source, completed
+from dashgen.config.sources import PRESETS, Source, completed, without
 from dashgen.config.targets import Targets
 from dashgen.config.values import (
     MOST_LABELS,
@@ -179,6 +179,11 @@ class Site(Section):
     def showing_results(self, *, late: bool) -> Site:
         """The same site with an engine that shows results an evaluation later, or at once."""
         return self.model_copy(update={"late_results": late})
+
+    def of_source(self, source: Source) -> Site:
+        """The same site with another source. Raises ValueError where what it says itself does not fit to that."""
+        own = without(self.model_dump(mode="json", exclude_unset=True), PRESETS[self.source])
+        return Site.model_validate({**own, "source": source})
 
     def sources(self) -> frozenset[str]:
         """Names of all that rules may use here: the companions, and acceptance values where there are any."""

@@ -47,6 +47,18 @@ def completed(data: object) -> object:
     return merged(preset, data) if preset else data
 
 
+def without(data: Mapping[str, object], preset: Mapping[str, object]) -> dict[str, object]:
+    """Plain data that a preset has completed, without what is the preset's."""
+    found: dict[str, object] = {}
+    for key, value in data.items():
+        theirs = preset.get(key)
+        if isinstance(value, Mapping) and isinstance(theirs, Mapping):
+            found[key] = without(value, theirs)
+        elif value != theirs:
+            found[key] = value
+    return found
+
+
 def merged(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str, object]:
     """Plain data of two levels; what ``above`` says itself goes before what ``below`` says."""
     found = {**below, **above}

@@ -15,7 +15,7 @@ METRICS: tuple[Metric, ...] = (*inspector.METRICS, *exporter.METRICS, *fabric.ME
 
 BY_KEY = {metric.key: metric for metric in METRICS}
 
-# What promises what: the optional sources whose absence has no condition of its own, in words for the doctor.
+# What promises what: the optional sources whose absence has no condition of its own, as doctor says "series of" them.
 COMPANIONS = {
     "counters": "Inspector's opt-in counters (NCCL_INSPECTOR_PROM_DUMP_STATS=1)",
     "exporter_metrics": "node_exporter's own promhttp metrics",

@@ -11,6 +11,7 @@ from functools import cached_property
 from dashgen import build
 from dashgen.build.once import once
 from dashgen.catalogue.metrics import METRICS
+from dashgen.catalogue.metrics.inspector import OLD_LABEL
 from dashgen.config.site import Site
 from dashgen.live.client.answers import Alertmanagers, Rules
 from dashgen.live.client.api import Prometheus, Samples, T
@@ -24,6 +25,7 @@ SAMPLE = 500
 RECENT = 900.0
 """Seconds of raw samples from which intervals are told: thirty dumps."""
 
+MOST_NAMED = 5  # names in a sentence
 
 MOST_COUNTED = 10**9
 """Of anything on one server, whose memory holds ten million series or so."""
@@ -32,6 +34,13 @@ MOST_COUNTED = 10**9
 def whole(value: float) -> int:
     """A number of things that a server can mean, else 0."""
     return round(value) if 0 <= value <= MOST_COUNTED else 0
+
+
+def named(names: set[str]) -> str:
+    """Some names for a sentence."""
+    shown = sorted(names)[:MOST_NAMED]
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    return ", ".join(shown) + more
 
 
 @once
@@ -56,6 +65,12 @@ class Probe:
         self.server, self.site, self.moment, self.grafana = server, site, moment, grafana
         self._asked: dict[str, list[Series]] = {}
         self._raw: dict[str, list[Samples]] = {}
+
+    def of(self, site: Site) -> Probe:
+        """The same server, asked as another site; what was asked before is not asked again."""
+        other = Probe(self.server, site, self.moment, self.grafana)
+        other._asked, other._raw = self._asked, self._raw
+        return other
 
     def rows(self, template: str) -> list[Series]:
         """The value of PromQL with the catalogue's placeholders, one sample a series."""
@@ -91,9 +106,13 @@ class Probe:
     @cached_property
     def names(self) -> frozenset[str]:
         """Which metrics of the catalogue, or of the site's own, are there now."""
+        return self.names_with("")
+
+    def names_with(self, matcher: str) -> frozenset[str]:
+        """Those of them of which there are series that a matcher selects."""
         known = build.exposed(self.site) | {metric.name for metric in METRICS}
         every = "|".join(sorted(known))
-        return frozenset(one.name for one in self.rows(f'count by (__name__) ({{__name__=~"{every}"}})'))
+        return frozenset(one.name for one in self.rows(f'count by (__name__) ({{__name__=~"{every}", {matcher}}})'))
 
     def has(self, key: str) -> bool:
         """Whether a metric of the catalogue is there now."""
@@ -101,15 +120,19 @@ class Probe:
 
     @cached_property
     def sample(self) -> list[dict[str, str]]:
-        """The labels of some series of Inspector."""
-        return self.labels(f"topk({SAMPLE}, <busbw>{{<selector>}})")
+        """The labels of some series of Inspector that rules can use."""
+        return self.labels(f'topk({SAMPLE}, <busbw>{{{OLD_LABEL}="", <selector>}})')
+
+    @cached_property
+    def labelled(self) -> frozenset[str]:
+        """All labels of these."""
+        return frozenset(name for one in self.sample for name in one)
 
     @property
     def placed(self) -> bool:
         """Whether Inspector's series are there with the labels that the site names."""
         labels = self.site.labels
-        wanted = {labels.job, labels.node, labels.gpu, labels.instance}
-        return bool(self.sample) and all(any(name in one for one in self.sample) for name in wanted)
+        return {labels.job, labels.node, labels.gpu, labels.instance} <= self.labelled
 
     @cached_property
     def rules(self) -> Rules | None:

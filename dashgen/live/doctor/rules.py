@@ -15,8 +15,7 @@ from dashgen.config.site import Site
 from dashgen.durations import seconds
 from dashgen.live.client.answers import Group, Rule
 from dashgen.live.doctor.levels import alerts, level, recording
-from dashgen.live.doctor.probe import Diagnosis, Probe, shipped
-from dashgen.live.doctor.telemetry import named
+from dashgen.live.doctor.probe import Diagnosis, Probe, named, shipped
 from dashgen.model import RuleGroup, Sensitivity
 
 BUSY = 0.5

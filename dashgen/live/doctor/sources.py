@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dashgen import build
 from dashgen.catalogue.metrics import COMPANIONS, METRICS
 from dashgen.config.companions import PRESETS
-from dashgen.live.doctor.probe import Diagnosis, Probe
-from dashgen.live.doctor.telemetry import named
+from dashgen.config.site import Site
+from dashgen.live.doctor.probe import Diagnosis, Probe, named
 from dashgen.live.recorder.selection import HOST_LABELS
 
 
@@ -28,18 +28,22 @@ def missing_sources(probe: Probe) -> Iterator[Diagnosis]:
             if metrics & set(needs)
         }
         empty = f"; empty panels: {named(panels)}" if panels else ""
-        yield Diagnosis(f"companions.{companion}", f"no {what}{empty}", {"companions": {companion: {"enabled": False}}})
+        yield Diagnosis(
+            f"companions.{companion}", f"no series of {what}{empty}", {"companions": {companion: {"enabled": False}}}
+        )
 
 
 def unused_sources(probe: Probe) -> Iterator[Diagnosis]:
     """A source is there that dashgen.yaml does not use."""
     if not probe.placed:
         return
-    enabled = probe.site.companions.enabled()
+    # What the source of the series switches off may be there for others.
+    by_default, of_source = (each.companions.enabled() for each in (Site(), Site(source=probe.site.source)))
+    known = probe.site.companions.enabled() | (by_default - of_source)
     for companion, what in COMPANIONS.items():
         metrics = {probe.site.metric(metric.key) for metric in METRICS if metric.companion == companion}
-        if companion not in enabled and metrics & probe.names:
-            said = f"{what} is there and not used"
+        if companion not in known and metrics & probe.names:
+            said = f"series of {what} are there and not used"
             yield Diagnosis(f"companions.{companion}", said, {"companions": {companion: {"enabled": True}}})
 
 
@@ -81,13 +85,3 @@ def dcgm_labels(probe: Probe) -> Iterator[Diagnosis]:
         if wanted not in there and near:
             said = f"dcgm-exporter's series have {near[0]}, not {wanted}"
             yield Diagnosis(f"companions.dcgm.{key}", said, {"companions": {"dcgm": {key: near[0]}}})
-
-
-def rccl(probe: Probe) -> Iterator[Diagnosis]:
-    """AMD's Inspector, while the boards speak of NVLink."""
-    if not probe.sample or probe.site.fabric != type(probe.site).model_fields["fabric"].default:
-        return
-    amd = probe.rows('count by (__name__) ({__name__=~"(rocm|amd_gpu|gpu_edge_temperature|amd_smi)_?.*"})')
-    if amd:
-        said = f"GPUs of AMD ({named({one.name for one in amd})}): RCCL's links are called otherwise"
-        yield Diagnosis("fabric", said, {"fabric": "xGMI"})

@@ -11,8 +11,9 @@ import yaml
 from dashgen.config.sources import merged
 from dashgen.findings import Finding
 from dashgen.guard.text import visible
-from dashgen.live.doctor import boards, rules, sources, telemetry
+from dashgen.live.doctor import boards, clusters, rules, sources, telemetry
 from dashgen.live.doctor.levels import level
+from dashgen.live.doctor.origin import origin, source
 from dashgen.live.doctor.probe import Diagnosis, Probe
 
 
@@ -37,8 +38,18 @@ RAW = (
     Condition(
         "no-inspector",
         telemetry.no_inspector,
-        "set NCCL_PROFILER_PLUGIN=inspector and NCCL_INSPECTOR_PROM_DUMP=1 in jobs, give node_exporter their folder "
-        "with --collector.textfile.directory, or look at a moment at which a job ran with --at",
+        "set NCCL_PROFILER_PLUGIN=/path/to/libnccl-profiler-inspector.so, NCCL_INSPECTOR_ENABLE=1, "
+        "NCCL_INSPECTOR_PROM_DUMP=1 and NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=30000000 in jobs, give "
+        "node_exporter their folder with --collector.textfile.directory, or look at a moment at which a job ran with "
+        "--at",
+    ),
+    Condition(
+        "names", telemetry.other_names, "name the metrics and the selector in dashgen.yaml, and let both metrics arrive"
+    ),
+    Condition(
+        "single-operations",
+        telemetry.single_operations,
+        "load Inspector's plugin of NCCL 2.30 or newer, whatever the library is, without NCCL_INSPECTOR_OTEL_VERBOSE",
     ),
     Condition("labels", telemetry.other_labels, "name the site's own labels in dashgen.yaml, or relabel the series"),
     Condition(
@@ -68,16 +79,22 @@ RAW = (
     Condition(
         "cardinality", telemetry.cardinality, "pin message sizes (bucket sizes of DDP and FSDP), or raise the budget"
     ),
-    Condition("equal-clusters", telemetry.equal_clusters, "tell the rules which label tells clusters apart"),
+    Condition("equal-clusters", clusters.equal_clusters, "tell the rules which label tells clusters apart"),
+    Condition(
+        "cluster-label",
+        clusters.no_cluster,
+        "give it to all that the scrape jobs of these sources scrape, by relabel_configs with target_label (rules do "
+        "not see external_labels), or leave labels.cluster out where there is one cluster",
+    ),
     Condition("missing-source", sources.missing_sources, "install it, or say that the site does without"),
     Condition("unused-source", sources.unused_sources, "use it"),
     Condition("throughput", sources.throughput, "let the job tell its throughput, and name the metric"),
     Condition("dcgm-labels", sources.dcgm_labels, "name dcgm-exporter's labels"),
-    Condition("rccl", sources.rccl, "call links by their name"),
 )
-"""Of raw series, which only edges have where rules are on two levels."""
+"""Of raw series, which only edges have where rules are on two levels; asked with the source that writes them."""
 
 CONDITIONS = (
+    Condition("source", source, "name the source in dashgen.yaml, which sets names, labels and companions"),
     *RAW,
     Condition(
         "rules-not-loaded",
@@ -117,8 +134,9 @@ def examine(probe: Probe, step: Callable[[str], None] = lambda name: None) -> li
     found = []
     above = level(probe) == "global"
     for condition in CONDITIONS:
-        if not above or condition not in RAW:
-            found += [Told(condition, each) for each in condition.finds(probe)]
+        raw = condition in RAW
+        if not above or not raw:
+            found += [Told(condition, each) for each in condition.finds(origin(probe) if raw else probe)]
         step(condition.name)
     return found
 

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from dashgen import durations
-from dashgen.catalogue.metrics.inspector import COLLECTIVE_LABELS
+from dashgen.catalogue.metrics.inspector import COLLECTIVE_LABELS, OLD, OLD_LABEL
 from dashgen.guard.grammar import literal
 from dashgen.guard.text import counted
 from dashgen.live.client.api import Samples
-from dashgen.live.doctor.probe import Diagnosis, Probe
+from dashgen.live.doctor.clusters import without_cluster
+from dashgen.live.doctor.probe import Diagnosis, Probe, named
 from dashgen.live.recorder.selection import one_of
 from dashgen.recordings.pseudonyms import JOB_LABELS, UUID
 
-MOST_NAMED = 5  # names in a sentence
 _TOLERANCE = 0.25  # of an interval; jitter is a tenth of it, and intervals are multiples
 SKEW = 5.0  # seconds; NTP keeps clocks within milliseconds, and a scrape takes up to a second or two
 
@@ -33,38 +33,42 @@ _TARGET = re.compile(r"\S+:\d+")
 _OTHERS = frozenset({*COLLECTIVE_LABELS, "job", "cluster"}) - {"slurm_job_id", "node", "gpu"}
 
 
-def named(names: set[str]) -> str:
-    """Some names for a sentence."""
-    shown = sorted(names)[:MOST_NAMED]
-    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
-    return ", ".join(shown) + more
-
-
 def no_inspector(probe: Probe) -> Iterator[Diagnosis]:
-    """Inspector's series are missing, or have other names."""
-    if probe.sample:
-        if not probe.has("exec"):
-            there, gone = probe.site.metric("busbw"), probe.site.metric("exec")
-            yield Diagnosis(gone, f"{there} is there without {gone}: nobody can tell who is late")
-        return
-    wanted = probe.site.metric("busbw")
-    if probe.has("busbw"):
+    """Inspector's series are missing."""
+    if not probe.has("busbw") and "busbw" not in _renamed(probe):
+        yield Diagnosis(probe.site.metric("busbw"), "no series of Inspector at that time")
+
+
+def other_names(probe: Probe) -> Iterator[Diagnosis]:
+    """Inspector's series have other names, or the selector leaves them out."""
+    wanted, renamed = probe.site.metric("busbw"), _renamed(probe)
+    if renamed and (probe.has("busbw") or "busbw" in renamed):
+        said = ", ".join(f"{name} for {probe.site.metric(key)}" for key, name in renamed.items())
+        yield Diagnosis("metrics", f"Inspector's series have other names: {said}", {"metrics": renamed})
+    elif probe.has("busbw") and not probe.count("count(<busbw>{<selector>})"):
         yield Diagnosis("selector", f"no {wanted} with {probe.site.selector}", {"selector": ""})
-        return
+    elif probe.sample and not probe.has("exec"):
+        gone = probe.site.metric("exec")
+        yield Diagnosis(gone, f"{wanted} is there without {gone}: nobody can tell who is late")
+
+
+def _renamed(probe: Probe) -> dict[str, str]:
+    """What Inspector's metrics that are not there seem to be called, by dashgen's keys."""
+    if probe.has("busbw") and probe.has("exec"):
+        return {}
     found: dict[str, str] = {}
     # The message size is a label of nothing else.
     for one in probe.rows('count by (__name__) ({message_size!=""})'):
-        for key, pattern in _RENAMED.items():
-            if ":" not in one.name and pattern.fullmatch(one.name):
-                found.setdefault(key, one.name)
-                break
-    if "busbw" in found:
-        said = ", ".join(f"{name} for {probe.site.metric(key)}" for key, name in sorted(found.items()))
-        yield Diagnosis(
-            "metrics", f"Inspector's series have other names: {said}", {"metrics": dict(sorted(found.items()))}
-        )
-        return
-    yield Diagnosis(wanted, "no series of Inspector at that time")
+        key = next((key for key, pattern in _RENAMED.items() if pattern.fullmatch(one.name)), "")
+        if key and ":" not in one.name and not probe.has(key):
+            found.setdefault(key, one.name)
+    return dict(sorted(found.items()))
+
+
+def single_operations(probe: Probe) -> Iterator[Diagnosis]:
+    """Inspector's series are of single operations, so that each dump makes new ones."""
+    if count := probe.count(f'count(<busbw>{{{OLD_LABEL}!="", <selector>}})'):
+        yield Diagnosis(OLD_LABEL, f"{count} series are of one operation each: {OLD}")
 
 
 def other_labels(probe: Probe) -> Iterator[Diagnosis]:
@@ -72,7 +76,7 @@ def other_labels(probe: Probe) -> Iterator[Diagnosis]:
     sample, labels = probe.sample, probe.site.labels
     if not sample:
         return
-    there = {name for one in sample for name in one}
+    there = set(probe.labelled)
     free = there - _OTHERS - {labels.job, labels.node, labels.gpu, labels.instance}
     values = {name: {one[name] for one in sample if name in one} for name in free}
     hosts = {one.get(labels.instance, "").rpartition(":")[0].partition(".")[0] for one in sample}
@@ -107,7 +111,7 @@ def _on_target_info(probe: Probe) -> bool:
 def otlp(probe: Probe) -> Iterator[Diagnosis]:
     """Metrics came by OTLP, and only ``target_info`` knows the job."""
     job = probe.site.labels.job
-    if probe.sample and not any(job in one for one in probe.sample) and _on_target_info(probe):
+    if probe.sample and job not in probe.labelled and _on_target_info(probe):
         yield Diagnosis(
             f"labels.{job}", f"{job} is on target_info only: the metrics came by OTLP, and it was not promoted"
         )
@@ -149,7 +153,7 @@ def duplicates(probe: Probe) -> Iterator[Diagnosis]:
     rows = probe.rows(
         """
 count by (<job>, <node>, <gpu>) (
-  group by (<job>, <node>, <gpu>, <instance>, job) (<busbw>{<known>, <selector>})
+  group by (<job>, <node>, <gpu>, <instance>, job) (<busbw>{<gpu_label>!="", <known>, <selector>})
 ) > 1"""
     )
     nodes = {dict(one.labels).get(probe.site.labels.node, "") for one in rows}
@@ -161,6 +165,8 @@ def no_file_age(probe: Probe) -> Iterator[Diagnosis]:
     """Nobody tells how old Inspector's files are."""
     if not probe.placed or not probe.site.companions.textfile.enabled:
         return
+    if probe.has("mtime") and len(without_cluster(probe) & {"", "textfile"}) == 1:
+        return  # a file is not found by the cluster that its series do not tell
     if probe.number('count(<mtime>{file=~"<textfile_regex>"} and on (<target>) <busbw>{<selector>})'):
         return
     files = {one["file"] for one in probe.labels("<mtime> and on (<target>) <busbw>{<selector>}") if "file" in one}
@@ -276,18 +282,3 @@ count by (<job>) (count by (<job>, <node>, <gpu>) (<busbw>{{<known>, <selector>}
         worst = max(float(one.values[0]) for one in rows)
         said = f"up to {worst:.0f} series a GPU in {counted(len(jobs), 'job')} ({named(jobs)})"
         yield Diagnosis("cardinality_budget", f"{said}; the budget is {probe.site.cardinality_budget}")
-
-
-def equal_clusters(probe: Probe) -> Iterator[Diagnosis]:
-    """Two clusters in one server whose jobs or nodes have equal names."""
-    if not probe.placed or probe.site.labels.cluster:
-        return
-    for label in ("cluster", "exported_cluster", "k8s_cluster", "datacenter", "region"):
-        rows = probe.rows(
-            f'count by (<job>, <node>, <gpu>) (count by (<job>, <node>, <gpu>, {label}) (<busbw>{{{label}!=""}})) > 1'
-        )
-        if rows:
-            values = {one.get(label, "") for one in probe.labels(f'group by ({label}) (<busbw>{{{label}!=""}})')}
-            what = f"{len(rows)} GPUs have equal names in several values of {label} ({named(values)})"
-            yield Diagnosis("labels.cluster", what, {"labels": {"cluster": label}})
-            return
