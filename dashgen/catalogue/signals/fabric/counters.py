@@ -37,6 +37,13 @@ COUNTERS_OF_PORTS = (
     Counter(name="slow_restarts", key="hw_slow_restarts", companion="hw_counters", limit=10),
     Counter(name="carrier_changes", key="net_carrier_changes", companion="host_network", limit=2 / 300),
 )
+ENOUGH = 0.3
+"""The share of a published limit that is enough beside a slow network; see the sources of NcclFabricSuspect."""
+
+RETRANSMITTED = "tcp_retransmits"
+LIMITS = {each.name: each.limit for each in COUNTERS_OF_PORTS} | {RETRANSMITTED: 0.1}
+"""The published limits: events a second of counters, and the share of TCP segments that are sent again."""
+
 SWITCH_COUNTERS = (
     ("link_downed", "switch_link_downed"),
     ("symbol_errors", "switch_symbol_errors"),

@@ -7,9 +7,12 @@ from dashgen.catalogue import groups
 from dashgen.catalogue.runbooks import COUNTERS, FABRIC_TOOLS
 from dashgen.catalogue.signals.fabric.counters import (
     COUNTERS_OF_PORTS,
+    ENOUGH,
+    LIMITS,
     NVSENTINEL,
     OF_JOB,
     PORT,
+    RETRANSMITTED,
     Counter,
     rising,
 )
@@ -22,9 +25,6 @@ from dashgen.catalogue.signals.fabric.tickets import (
     tickets,
 )
 from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit
-
-_ENOUGH = 0.3
-"""The share of a published limit that is enough beside a slow network; see the sources of NcclFabricSuspect."""
 
 RISING = {
     "node:fabric_suspect:ratio": '{{ range query "topk by (<job>) (3, node:fabric_suspect:ratio)" }}{{ if <same_job> }} Rising meanwhile: {{ .Labels.counter }} of {{ .Labels.<node_label> }}'
@@ -42,6 +42,8 @@ def _excess(each: Counter) -> str:
     """How many times over its limit a counter is."""
     return f'node:fabric_errors:rate{{counter="{each.name}"}} / {each.limit:.4g}'
 
+
+_RESENT = f"node:tcp_retransmits:ratio / {LIMITS[RETRANSMITTED]:g}"
 
 SIGNALS = (
     Signal(
@@ -71,11 +73,11 @@ max by (<job>, <node>, <instance>, device, port, counter) (
         expr=f"""
 (
   <branches>
-) > {_ENOUGH:g}
+) > {ENOUGH:g}
 and on (<job>) job:nccl_verdict:depth{{suspect=~"network|unknown"}}""",
         branches=(
             *((each.companion, _excess(each)) for each in COUNTERS_OF_PORTS),
-            ("host_network", 'label_replace(node:tcp_retransmits:ratio / 0.1, "counter", "tcp_retransmits", "", "")'),
+            ("host_network", f'label_replace({_RESENT}, "counter", "{RETRANSMITTED}", "", "")'),
         ),
         join="or",
         unit=Unit.COUNT,
@@ -102,7 +104,7 @@ ALERTS = (
         tiers={
             Sensitivity.LOW: Tier(threshold=1, dumps=2, severity=Severity.WARNING, keep_firing=6),
             Sensitivity.MEDIUM: Tier(threshold=1, dumps=1, severity=Severity.WARNING, keep_firing=6),
-            Sensitivity.HIGH: Tier(threshold=_ENOUGH, dumps=0, severity=Severity.WARNING, keep_firing=4),
+            Sensitivity.HIGH: Tier(threshold=ENOUGH, dumps=0, severity=Severity.WARNING, keep_firing=4),
         },
         sources=f"The limits of {NVSENTINEL}; for TCP the 10 % of OceanBase OCP's ob_host_tcp_retrans_percent. A third of a "
         "limit is enough in the most sensitive tier, because the slow network is evidence of its own.",
