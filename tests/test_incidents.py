@@ -33,7 +33,7 @@ from dashgen.live.incidents import report as incident_report
 from dashgen.live.incidents.evidence import readings
 from dashgen.live.incidents.history import AtHand, Played, played
 from dashgen.live.incidents.review import review
-from dashgen.live.incidents.windows import GPUS, SINCE, THROUGHPUT, USUAL, VERDICT, Incident, incidents
+from dashgen.live.incidents.windows import ERRORS, GPUS, SINCE, THROUGHPUT, USUAL, VERDICT, Incident, incidents
 from dashgen.recordings.format import Series, read_samples, read_story, to_openmetrics
 from dashgen.simulator.scenario import load_scenario
 from dashgen.simulator.simulate import simulate
@@ -214,6 +214,37 @@ def test_what_belongs_together_is_one_incident_and_what_does_not_is_two() -> Non
     assert told(verdicts(("network", 10), ("straggler", 2), ("network", 10))) == [("network", 0, 21)]
     assert told(verdicts(("straggler", 2), ("network", 10))) == [("network", 0, 11)]
     assert told(verdicts(("network", 10), ("straggler", 10))) == [("network", 0, 9), ("straggler", 10, 9)]
+
+
+def of_job(name: str, first: int, last: int, value: float, **labels: str) -> Series:
+    """A series of job 1 with the same value at the dumps from ``first`` to ``last``."""
+    times = BEGAN + DUMP * np.arange(first, last + 1)
+    return Series(name, tuple(sorted({"slurm_job_id": "1", **labels}.items())), times, np.full(times.size, value))
+
+
+def test_ports_are_told_where_the_rules_would_suspect_them_and_as_boards_show_them() -> None:
+    port = {"node": "n1", "device": "mlx5_0", "port": "1"}
+    series = [
+        *verdicts(("network", 20)),
+        of_job(ERRORS, 0, 19, 1 / 300, counter="discards", **port),
+        of_job(ERRORS, 0, 19, 50.0, counter="discards", **port | {"node": "n2"}),
+        of_job(ERRORS, 0, 19, 0.5, counter="symbol_errors", **port),
+        of_job("node:tcp_retransmits:ratio", 0, 19, 0.01, node="n1"),
+        of_job("node:fabric_rate_low:bits", 0, 19, 0.0, **port),
+    ]
+    (one,) = incidents(AtHand(series), SITE, BEGAN, BEGAN + 9e4)
+    assert [incident_report.fabric(each) for each in one.fabric] == [
+        f"{ERRORS} counter=symbol_errors device=mlx5_0 node=n1 port=1: 1800 per hour",
+        f"{ERRORS} counter=discards device=mlx5_0 node=n2 port=1: 180000 per hour",
+        "node:fabric_rate_low:bits device=mlx5_0 node=n1 port=1: 0 b/s",
+    ]
+
+
+def test_who_counts_the_gpu_of_a_stall_is_said() -> None:
+    rule_engine()
+    (one,) = look.in_recording(RECORDINGS / "dead-rank", SITE, []).incidents
+    assert incident_report.where(one) == "node02 GPU0 (as nvidia-smi counts)"
+    assert incident_report.where(replace(one, state="degraded")) == "node02 GPU0"
 
 
 def test_what_began_before_the_range_is_told_and_what_has_not_ended_says_so() -> None:

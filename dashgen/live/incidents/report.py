@@ -19,6 +19,7 @@ from dashgen.config.site import Site
 from dashgen.grafana.units import written
 from dashgen.guard.text import counted, visible
 from dashgen.live.incidents.windows import Evidence, Incident
+from dashgen.model import Unit
 
 COLUMNS = (
     *("cluster", "job", "start", "end", "seconds", "ongoing", "state", "suspect", "transport", "node", "gpu", "depth"),
@@ -136,8 +137,9 @@ def what(one: Incident) -> str:
 
 
 def where(one: Incident) -> str:
-    """Transport, node and GPU as far as they are known."""
-    return " ".join(each for each in (one.transport, one.node, one.gpu) if each) or "–"
+    """Transport, node and GPU as far as they are known; who counts the GPU where it is not CUDA."""
+    counts = "(as nvidia-smi counts)" if one.gpu and one.state == "stalled" else ""
+    return " ".join(each for each in (one.transport, one.node, one.gpu, counts) if each) or "–"
 
 
 def depth(one: Incident) -> str:
@@ -170,4 +172,7 @@ def alerts(one: Incident) -> str:
 def fabric(each: Evidence) -> str:
     """A row of fabric evidence."""
     labels = " ".join(f"{key}={value}" for key, value in each.labels)
-    return f"{each.name} {labels}: {written(each.value, SIGNAL_BY_NAME[each.name].unit)}"
+    value, unit = each.value, SIGNAL_BY_NAME[each.name].unit
+    if unit == Unit.PER_SECOND:  # as on the boards: errors are rare
+        value, unit = 3600 * value, Unit.PER_HOUR
+    return f"{each.name} {labels}: {written(value, unit)}"

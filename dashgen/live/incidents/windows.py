@@ -17,6 +17,7 @@ import numpy as np
 from dashgen.catalogue.baselines import USUAL
 from dashgen.catalogue.names import SINCE, VERDICT
 from dashgen.catalogue.signals.fabric import SIGNALS as FABRIC
+from dashgen.catalogue.signals.fabric.counters import ENOUGH, LIMITS, RETRANSMITTED
 from dashgen.config.site import Site
 from dashgen.live.incidents.evidence import Reading, readings
 from dashgen.live.incidents.history import History
@@ -25,6 +26,7 @@ from dashgen.recordings.format import Series
 THROUGHPUT = "job:training_throughput:current"
 GPUS = "job:nccl_gpus:count"
 
+ERRORS, RETRANSMITS = "node:fabric_errors:rate", "node:tcp_retransmits:ratio"
 BRIDGED = 10
 """Dumps without a verdict that do not end an incident: as long as the rules call a job recovering."""
 
@@ -297,7 +299,7 @@ def _throughput(
 
 
 def _fabric(history: History, site: Site, one: Incident, of_job: dict[str, str]) -> Iterator[Evidence]:
-    """What the ports of the job's nodes said meanwhile, the worst rows of each series."""
+    """What the ports of the job's nodes said meanwhile that is beyond what is normal, the worst rows of each series."""
     hidden = {site.labels.job, site.labels.cluster, site.labels.instance}
     for signal in FABRIC:
         rows = [
@@ -305,9 +307,15 @@ def _fabric(history: History, site: Site, one: Incident, of_job: dict[str, str])
                 signal.name, tuple(pair for pair in each.labels if pair[0] not in hidden), float(each.values.max())
             )
             for each in history.series(signal.name, one.start, one.end, of_job)
-            if np.isfinite(each.values).any()
         ]
-        yield from sorted(rows, key=lambda row: (-row.value, row.labels))[:MOST_ROWS]
+        odd = [(-excess, -row.value, row) for row in rows if (excess := _excess(row)) > ENOUGH]
+        yield from (row for *_, row in sorted(odd)[:MOST_ROWS])
+
+
+def _excess(row: Evidence) -> float:
+    """How many times over its published limit a value is; what has none is absent while all is well."""
+    counter = {ERRORS: dict(row.labels).get("counter", ""), RETRANSMITS: RETRANSMITTED}.get(row.name, "")
+    return row.value / LIMITS[counter] if counter in LIMITS else np.inf
 
 
 def _alarms(history: History, one: Incident, of_job: dict[str, str], dump: float) -> Iterator[Alarm]:
