@@ -77,7 +77,7 @@ def _shape(labels: Labels) -> tuple[str, str]:
     return found.get("n_nodes", ""), found.get("nranks", "")
 
 
-def _last(history: History, name: str, before: float, labels: Mapping[str, str]) -> dict[Labels, float]:
+def last_learned(history: History, name: str, before: float, labels: Mapping[str, str]) -> dict[Labels, float]:
     """What was last learned before a moment, by the labels of what it was learned of."""
     found = history.series(name, before - _MEMORY, before, labels)
     return {tuple(each for each in one.labels if each[0] != "of"): float(one.values[-1]) for one in found}
@@ -100,8 +100,8 @@ def _strays(
     learned nothing, what a fixed position explains is usual, as for the rules.
     """
     learned = {**of_job, "of": _OF[name]}
-    usual = _last(history, USUAL, start, {**learned, **more})
-    spread = _last(history, SPREAD, start, learned)  # of lateness one for all GPUs
+    usual = last_learned(history, USUAL, start, {**learned, **more})
+    spread = last_learned(history, SPREAD, start, learned)  # of lateness one for all GPUs
     of_all = max(spread.values(), default=0.0) if name == LATENESS else 0.0
     found = []
     for one in history.series(name, start, end, {**of_job, **more}):

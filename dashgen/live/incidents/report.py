@@ -112,7 +112,7 @@ def summary(found: Sequence[Incident]) -> str:
     if not found:
         return "no incidents"
     unknown = sum(one.gpu_hours is None for one in found)
-    more = f" ({unknown} without throughput evidence not counted)" if unknown else ""
+    more = f" ({unknown} of unknown cost not counted)" if unknown else ""
     return f"{counted(len(found), 'incident')}, {lost(found):.1f} GPU hours lost{more}"
 
 
@@ -148,10 +148,10 @@ def depth(one: Incident) -> str:
 
 
 def throughput(one: Incident, site: Site) -> str:
-    """Before, during and after, with unit and source."""
+    """Usual, during and after, with unit and source."""
     told = one.throughput
-    if told is None:
-        return "nobody tells"
+    if told is None or told.before is told.during is told.after is None:
+        return "–"
     said = " → ".join("–" if each is None else f"{each:.4g}" for each in (told.before, told.during, told.after))
     unit = site.companions.throughput.unit
     if told.evidence != "reported":

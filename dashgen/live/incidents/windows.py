@@ -10,23 +10,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, groupby, pairwise, product
 
 import numpy as np
 
+from dashgen import build
 from dashgen.catalogue.baselines import USUAL
 from dashgen.catalogue.names import SINCE, VERDICT
 from dashgen.catalogue.signals.fabric import SIGNALS as FABRIC
 from dashgen.catalogue.signals.fabric.counters import ENOUGH, LIMITS, RETRANSMITTED
 from dashgen.config.site import Site
-from dashgen.live.incidents.evidence import Reading, readings
+from dashgen.live.incidents.evidence import Reading, last_learned, readings
 from dashgen.live.incidents.history import History
 from dashgen.recordings.format import Series
 
 THROUGHPUT = "job:training_throughput:current"
 GPUS = "job:nccl_gpus:count"
-
 ERRORS, RETRANSMITS = "node:fabric_errors:rate", "node:tcp_retransmits:ratio"
+
 BRIDGED = 10
 """Dumps without a verdict that do not end an incident: as long as the rules call a job recovering."""
 
@@ -44,9 +45,9 @@ MOST_ROWS = 3  # of one kind of evidence, the largest first
 
 @dataclass(frozen=True)
 class Throughput:
-    """What the job achieved: right before, the lower median during, and right after; None where nobody says.
+    """What the job is used to achieve, and the lower medians during and right after; None where nobody says.
 
-    ``evidence`` is who says so: reported, collectives or tensor.
+    ``evidence`` is who says all three: reported, collectives or tensor.
     """
 
     evidence: str
@@ -77,8 +78,8 @@ class Evidence:
 class Incident:
     """One job, slow or standing still from ``start`` to ``end``, in seconds since the epoch.
 
-    ``depth`` is the deepest verdict, at ``worst``; ``ongoing`` says that it had not ended. ``gpu_hours`` is the work of
-    how many hours of one GPU was lost, None where nothing tells the throughput.
+    ``depth`` is the deepest verdict on its suspect, at ``worst``; ``ongoing`` says that it had not ended. ``gpu_hours``
+    is the work of how many hours of one GPU was lost, None where nothing tells the throughput, or what is usual.
     """
 
     cluster: str
@@ -114,6 +115,10 @@ class _Row:
     depth: float
     blamed: tuple[str, str, str, str, str]  # state, suspect, transport, node, gpu
 
+    @property
+    def state(self) -> str:
+        return self.blamed[0]
+
 
 def incidents(history: History, site: Site, start: float, end: float, jobs: Iterable[str] = ()) -> list[Incident]:
     """All incidents that touch [start, end], in seconds since the epoch, in the order of their begin.
@@ -123,17 +128,19 @@ def incidents(history: History, site: Site, start: float, end: float, jobs: Iter
     wanted = list(jobs)
     # An incident that had begun before is told from its begin on.
     first = start - BRIDGED * site.dump_interval
+    rows: dict[tuple[str, str], list[_Row]] = {}
+    for state, job in product(("degraded", "stalled"), wanted or [""]):
+        more = {site.labels.job: job} if job else {}
+        for one in history.series(VERDICT, first, end, {"state": state, **more}):
+            rows.setdefault(_owner(one, site), []).extend(_rows(one, site))
     found: list[Incident] = []
-    for state in ("degraded", "stalled"):
-        rows: dict[tuple[str, str], list[_Row]] = {}
-        for job in wanted or [""]:
-            more = {site.labels.job: job} if job else {}
-            for one in history.series(VERDICT, first, end, {"state": state, **more}):
-                rows.setdefault(_owner(one, site), []).extend(_rows(one, site))
-        for owner, seen in rows.items():
-            for window in _windows(sorted(seen, key=lambda row: row.moment), site.dump_interval):
-                if window[-1].moment >= start:
-                    found.append(_incident(history, site, owner, window, (first, end)))
+    for owner, seen in rows.items():
+        windows = _windows(sorted(seen, key=lambda row: row.moment), site.dump_interval)
+        told = _in_turn(history, site, owner, windows, (first, end))
+        untils = [*(later.start for later in told[1:]), np.inf]
+        for window, timed, until in zip(windows, told, untils, strict=True):
+            if window[-1].moment >= start:
+                found.append(_costed(history, site, timed, until))
     return sorted(found, key=lambda one: (one.start, one.cluster, one.job, one.state))
 
 
@@ -153,7 +160,7 @@ def _rows(one: Series, site: Site) -> Iterator[_Row]:
 def _windows(rows: Sequence[_Row], dump: float) -> list[list[_Row]]:
     """Evaluations that belong together: the same is to blame, and pauses are short.
 
-    Whoever is blamed for a moment in between does not end a window, and does not get one.
+    Whoever is blamed for a moment in between does not end a window, and does not get one. A stall always does.
     """
     longest = (BRIDGED + 1.5) * dump
     gaps = accumulate((later.moment - row.moment > longest for row, later in pairwise(rows)), initial=0)
@@ -163,6 +170,7 @@ def _windows(rows: Sequence[_Row], dump: float) -> list[list[_Row]]:
     found: list[list[_Row]] = []
     for run in runs:
         near = bool(found) and run[0].moment - found[-1][-1].moment <= longest
+        near = near and run[0].state == found[-1][-1].state
         same = bool(found) and (run[0].blamed == _blamed(found[-1]) or run[0].blamed not in lasting)
         brief = bool(found) and len(found[-1]) <= BRIEF
         if near and (same or brief):
@@ -186,15 +194,42 @@ def _detected(history: History, window: Sequence[_Row], of_job: dict[str, str], 
     return min([moment, *(value for value in since if value >= moment - LONGEST)])
 
 
+def _in_turn(
+    history: History,
+    site: Site,
+    owner: tuple[str, str],
+    windows: Sequence[Sequence[_Row]],
+    within: tuple[float, float],
+) -> list[Incident]:
+    """The incidents of a job's windows, none of which begins before the verdict of the one before it has ended."""
+    found: list[Incident] = []
+    for window, earlier in zip(windows, [[], *windows[:-1]], strict=True):
+        one = _incident(history, site, owner, window, within)
+        if earlier:
+            last, over = found[-1], earlier[-1].moment
+            if (last.state, one.state) == ("degraded", "stalled"):
+                # Verdicts that come after the last news rest on what was known before.
+                over = max(last.detected, min(over, one.start))
+            found[-1] = replace(last, end=min(last.end, over), ongoing=False)
+            one = replace(one, start=max(one.start, over))
+        found.append(one)
+    return found
+
+
+def _of_job(site: Site, cluster: str, job: str) -> dict[str, str]:
+    return {site.labels.job: job} | ({site.labels.cluster: cluster} if site.labels.cluster and cluster else {})
+
+
 def _incident(
     history: History, site: Site, owner: tuple[str, str], window: Sequence[_Row], within: tuple[float, float]
 ) -> Incident:
-    """The incident of a window; ``within`` is the range in which verdicts were looked at."""
+    """The incident of a window, without its cost; ``within`` is the range in which verdicts were looked at."""
     cluster, job = owner
-    state, suspect, transport, node, gpu = _blamed(window)
-    of_job = {site.labels.job: job} | ({site.labels.cluster: cluster} if site.labels.cluster and cluster else {})
+    blamed = _blamed(window)
+    state, suspect, transport, node, gpu = blamed
+    of_job = _of_job(site, *owner)
     dump = site.dump_interval
-    worst = max(window, key=lambda row: row.depth)
+    worst = max((row for row in window if row.blamed == blamed), key=lambda row: row.depth)
     first, end = within
     detected = _detected(history, window, of_job, first, dump) if state == "degraded" else window[0].moment
     bare = Incident(
@@ -217,8 +252,7 @@ def _incident(
         fabric=(),
         alerts=(),
     )
-    timed = _timed(history, site, bare, of_job)
-    return _costed(history, site, timed, of_job)
+    return _timed(history, site, bare, of_job)
 
 
 def _timed(history: History, site: Site, bare: Incident, of_job: dict[str, str]) -> Incident:
@@ -249,12 +283,14 @@ def _extent(found: Sequence[Reading], detected: float, end: float) -> tuple[floa
     return min(begin, detected), max([detected, *odd]) if odd else end
 
 
-def _costed(history: History, site: Site, one: Incident, of_job: dict[str, str]) -> Incident:
+def _costed(history: History, site: Site, one: Incident, until: float) -> Incident:
+    """With its cost, and what else was told of it; ``until`` is when the job's next incident begins."""
+    of_job = _of_job(site, one.cluster, one.job)
     dump = site.dump_interval
-    around = (one.start - BEFORE * dump, one.end + BEFORE * dump)
+    around = (one.start - BEFORE * dump, min(one.end + BEFORE * dump, until))
     counts = [float(each.values.max()) for each in history.series(GPUS, *around, of_job)]
     gpus = max((count for count in counts if 0 <= count <= MOST_GPUS), default=0.0)
-    throughput, lost = _throughput(history, one, of_job, around, dump)
+    throughput, lost = _throughput(history, one, of_job, around)
     if one.state == "stalled":
         lost = one.length  # also where nothing tells the throughput
     return replace(
@@ -263,39 +299,43 @@ def _costed(history: History, site: Site, one: Incident, of_job: dict[str, str])
         throughput=throughput,
         gpu_hours=None if lost is None else lost * gpus / 3600,
         fabric=tuple(_fabric(history, site, one, of_job)),
-        alerts=tuple(_alarms(history, one, of_job, dump)),
+        alerts=tuple(_alarms(history, site, one, of_job, until)),
     )
 
 
 def _throughput(
-    history: History, one: Incident, of_job: dict[str, str], around: tuple[float, float], dump: float
+    history: History, one: Incident, of_job: dict[str, str], around: tuple[float, float]
 ) -> tuple[Throughput | None, float | None]:
     """What the job achieved, and for how many seconds it might as well have stood still."""
-    seen = history.series(THROUGHPUT, *around, of_job)
-    points = sorted(point for each in seen for point in zip(each.times.tolist(), each.values.tolist(), strict=True))
-    if not points:
+    seen: dict[str, list[tuple[float, float]]] = {}
+    for each in history.series(THROUGHPUT, *around, of_job):
+        of_one = seen.setdefault(dict(each.labels).get("evidence", ""), [])
+        of_one += zip(each.times.tolist(), each.values.tolist(), strict=True)
+    if not seen:
         return None, None
-    during = [(moment, value) for moment, value in points if one.start < moment <= one.end]
-    evidence = dict(max(seen, key=lambda each: each.times.size).labels).get("evidence", "")
-    # Two dumps in a row count by the better one, as in the rules: what is reported may be down before a dump is.
-    before = max((value for _, value in [point for point in points if point[0] <= one.start][-2:]), default=None)
-    middle = sorted(value for _, value in during)[(len(during) - 1) // 2] if during else None
-    after = [value for moment, value in points if moment > one.end]
-    half = ((before or 0.0) + (middle or 0.0)) / 2
-    back = next((value for value in after[:3] if value > half), after[0] if after else None)
-    if one.state == "stalled":
-        # What a job that stands still reports is old.
-        return Throughput(evidence, before, None, back), one.length
-    told = Throughput(evidence, before, middle, back)
-    before_it = (one.start - 4 * BEFORE * dump, one.start)
-    usual = [float(each.values[-1]) for each in history.series(USUAL, *before_it, {**of_job, "of": "throughput"})]
-    normal = usual[-1] if usual else told.before
+    stalled = one.state == "stalled"  # what a job that stands still reports is old
+
+    def counts(evidence: str) -> int:
+        return sum((one.start < moment <= one.end) != stalled for moment, _ in seen[evidence])
+
+    evidence = max(sorted(seen), key=counts)
+    points = sorted(seen[evidence])
+    during = [] if stalled else [point for point in points if one.start < point[0] <= one.end]
+    after = [] if one.ongoing else [point for point in points if point[0] > one.end]
+    learned = last_learned(history, USUAL, one.start, {**of_job, "of": "throughput", "evidence": evidence})
+    normal = next(iter(learned.values()), None)
+    told = Throughput(evidence, normal, _middle(during), _middle(after))
     if not normal or not during:
         return told, None
     moments = [one.start, *(moment for moment, _ in during)]
     spans = [later - earlier for earlier, later in pairwise(moments)]
     lost = sum(span * min(1.0, max(0.0, 1 - value / normal)) for span, (_, value) in zip(spans, during, strict=True))
     return told, lost
+
+
+def _middle(points: Sequence[tuple[float, float]]) -> float | None:
+    """The lower median of the values of points."""
+    return sorted(value for _, value in points)[(len(points) - 1) // 2] if points else None
 
 
 def _fabric(history: History, site: Site, one: Incident, of_job: dict[str, str]) -> Iterator[Evidence]:
@@ -318,13 +358,17 @@ def _excess(row: Evidence) -> float:
     return row.value / LIMITS[counter] if counter in LIMITS else np.inf
 
 
-def _alarms(history: History, one: Incident, of_job: dict[str, str], dump: float) -> Iterator[Alarm]:
-    """The alerts of the job that began to fire during the incident, or right after it."""
+def _alarms(history: History, site: Site, one: Incident, of_job: dict[str, str], until: float) -> Iterator[Alarm]:
+    """The alerts of the job that began to fire during the incident, or right after it and before the next."""
+    pause = 1.5 * build.evaluated_every(site)  # what fires has a sample in every evaluation
+    last = one.end + 2 * site.dump_interval
     first: dict[tuple[str, str], float] = {}
-    for each in history.series("ALERTS", one.start, one.end + 2 * dump, {"alertstate": "firing", **of_job}):
+    for each in history.series("ALERTS", one.start - pause, last, {"alertstate": "firing", **of_job}):
         labels = dict(each.labels)
         key = labels.get("alertname", ""), labels.get("severity", "")
-        first[key] = min(first.get(key, np.inf), float(each.times[0]))
+        begins = each.times[np.diff(each.times, prepend=-np.inf) > pause]
+        for moment in begins[(begins >= one.start) & (begins < until)].tolist():
+            first[key] = min(first.get(key, np.inf), moment)
     for (name, severity), moment in sorted(first.items(), key=lambda item: (item[1], item[0])):
-        if name.startswith("Nccl") and moment > one.start:
+        if name.startswith("Nccl"):
             yield Alarm(name, severity, moment - one.start)
