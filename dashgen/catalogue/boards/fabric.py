@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from dashgen.catalogue.boards.gpus import GPUS
 from dashgen.catalogue.boards.parts import FEW, JOB, JOBS, SCRAPED, answers, of_nodes, threshold
-from dashgen.catalogue.signals.fabric.links import STATE
-from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit, Variable, indented
+from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit, Variable
 
 NODE = Variable(name="node", label="<node_label>", series=f"{JOBS}{{<of_job>}}", title="Node", narrows=True)
 TARGET = Variable(
@@ -115,7 +114,7 @@ _SUSPECTS = Row(
             legend=_PORT,
             also=(
                 Query(
-                    expr=f"(\n  4 * group(\n    {indented(STATE, 4)}\n    and on (<job>) node:nccl_gpus:count{{<of_job>}}\n  )\n"
+                    expr="(\n  4 * group(<ib_state> and on (<target>) node:nccl_gpus:count{<of_job>})\n"
                     "  or on ()\n  vector(0)\n)\nunless on () node:fabric_port_down:state{<of_job>}",
                     legend="all links that were in use",
                 ),

@@ -14,7 +14,7 @@ _RATE = f"""max by (<job>, <node>, <instance>, device, port) (
   * {OF_JOB}
 )"""
 
-STATE = f"""max by (<job>, <node>, <instance>, device, port) (
+_STATE = f"""max by (<job>, <node>, <instance>, device, port) (
   <ib_state>
   * {OF_JOB}
 )"""
@@ -34,16 +34,16 @@ SIGNALS = (
         # A port that nobody uses is down for ever, on all nodes.
         expr=f"""
 (
-  {indented(STATE)}
+  {indented(_STATE)}
 ) != 4
 and on (<target>, device, port) last_over_time(node:fabric_errors:rate{{counter="link_downed"}}[1d])
 or
 (
-  {indented(STATE)}
+  {indented(_STATE)}
 ) != 4
 and on (<job>, device, port)
 quantile by (<job>, device, port) (0.5,
-  {indented(STATE)}
+  {indented(_STATE)}
 ) == 4""",
         unit=Unit.COUNT,
         labels=PORT,
