@@ -74,12 +74,10 @@ def _labels(place: str, names: Iterable[str]) -> Iterator[str]:
 
 def _template(text: str) -> Iterator[str]:
     """What is certainly wrong with a Go template: braces and blocks that do not close."""
-    depth, between, done = 0, [], 0
-    for word, match in templates.actions(text):
+    depth = 0
+    for word in map(templates.word, templates.ACTION.finditer(text)):
         depth += (word in templates.BLOCKS) - (word == "end")
         if depth < 0:
             break
-        between.append(text[done : match.start()])
-        done = match.end()
-    if depth or "{{" in "".join([*between, text[done:]]):
+    if depth or "{{" in templates.ACTION.sub("", text):
         yield "a template that does not close; look for {{ without }} and for if without end"

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-_ACTION = re.compile(r"\{\{-?\s*(/\*.*?\*/|(?:\"(?:\\.|[^\"\\])*\"|`[^`]*`|(?!\}\}).)*?)\s*-?\}\}", re.DOTALL)
+ACTION = re.compile(r"\{\{-?\s*(/\*.*?\*/|(?:\"(?:\\.|[^\"\\])*\"|`[^`]*`|(?!\}\}).)*?)\s*-?\}\}", re.DOTALL)
+"""An action; its first group is what it says."""
 
 MOVING = ("with", "range", "define", "block")
 """Within these the dot is another one than outside."""
@@ -14,7 +14,6 @@ BLOCKS = ("if", *MOVING)
 """Actions that last until their ``end``."""
 
 
-def actions(text: str) -> Iterator[tuple[str, re.Match[str]]]:
-    """Every action of a template: the word that it begins with, and the match whose first group is what it says."""
-    for match in _ACTION.finditer(text):
-        yield re.split(r"\W", match[1], maxsplit=1)[0], match
+def word(action: re.Match[str]) -> str:
+    """The word that an action begins with."""
+    return re.split(r"\W", action[1], maxsplit=1)[0]

@@ -51,12 +51,12 @@ def cost(
     from dashgen.cost.advice import advice
     from dashgen.cost.forecast import forecast, usual
 
+    if gpus and jobs and jobs > gpus:
+        raise UserError(f"--jobs {jobs}: more jobs than GPUs; give {gpus} at most")
     site = site_of(config)
     found = _survey(prometheus, site, days, tenant, timeout) if prometheus else None
     if found is None and gpus is None:
         raise UserError("cost: needs a fleet; give --gpus N, or --prometheus URL")
-    if gpus and jobs and jobs > gpus:
-        raise UserError(f"--jobs {jobs}: more jobs than GPUs; give {gpus} at most")
     fleet = usual(gpus, jobs or max(1, gpus // JOB), scrape, days) if gpus else found.fleet if found else usual(1, 1)
     fleet = replace(fleet, nccl=series) if series else fleet
     bill = forecast(fleet, site)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from dashgen import build, catalogue
 from dashgen.catalogue.metrics import METRICS
+from dashgen.catalogue.names import VERDICT
 from dashgen.config.site import Site
 from dashgen.errors import UserError
 from dashgen.explain import tree as lineage
@@ -88,8 +89,11 @@ def _check_job(subject: Subject, site: Site, ask: Ask) -> None:
 def _check_rules(steps: Iterable[lineage.Step], subject: Subject, site: Site, ask: Ask) -> None:
     """Rules that know nothing of a job have results of others, or of nodes; those that are not loaded have none."""
     signals = build.signals(site).keys()
-    read = any(step.name in signals for step in steps)
-    if read and not _count(f'{{__name__=~"{"|".join(signals)}"}}', subject.moment, ask):
+    if not any(step.name in signals for step in steps):
+        return
+    # All series that rules record are much to count, and mostly the job has a verdict.
+    wanted = (of_job(VERDICT, subject.job, site), f'{{__name__=~"{"|".join(signals)}"}}')
+    if not any(_count(expr, subject.moment, ask) for expr in wanted):
         raise UserError(
             f"{subject.name}: the recording rules have no results at {_utc(subject.moment)}, of any job; load "
             "rules/recording.yaml there, or evaluate them on what `dashgen record` keeps, with --recording"

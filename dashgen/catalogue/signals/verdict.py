@@ -25,7 +25,7 @@ from dashgen.catalogue.signals.lateness import (
     named_for_long,
 )
 from dashgen.catalogue.signals.stalls import HABIT, WATCHED
-from dashgen.catalogue.signals.transport import ALL, LOST, LOST_SOURCES, NOISE, beyond
+from dashgen.catalogue.signals.transport import ALL, LIKE, LOST, LOST_SOURCES, NOISE, beyond
 from dashgen.model import Signal, Unit, indented, labelled
 
 SUSPECT = ("<job>", "suspect", "transport", "<node>", "<gpu>")
@@ -38,8 +38,8 @@ _ACROSS = 'peer:nccl_slowness:ratio{transport="network"}'
 # then has fewer kinds of collectives than all have together, and a rail that is slower may just send more.
 _SHAPE = "<job>, n_nodes, nranks"
 _ALIKE = f"""unless on (<job>) (
-  group by ({_SHAPE}, kinds) (gpu:nccl_exec:sum)
-  unless on ({_SHAPE}, kinds)
+  group by ({LIKE}) (gpu:nccl_exec:sum)
+  unless on ({LIKE})
   count_values by ({_SHAPE}) (
     "kinds",
     count by ({_SHAPE}) (group by ({_SHAPE}, collective, message_size, algo_proto) (peer:nccl_busbw:best{{<waiting>}}))

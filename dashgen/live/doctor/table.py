@@ -132,11 +132,11 @@ class Told:
 def examine(probe: Probe, step: Callable[[str], None] = lambda name: None) -> list[Told]:
     """Everything that is wrong at a site; ``step`` hears of each condition. Raises UserError as the servers."""
     found = []
-    above = level(probe) == "global"
+    above, writing = level(probe) == "global", origin(probe)
     for condition in CONDITIONS:
         raw = condition in RAW
         if not above or not raw:
-            found += [Told(condition, each) for each in condition.finds(origin(probe) if raw else probe)]
+            found += [Told(condition, each) for each in condition.finds(writing if raw else probe)]
         step(condition.name)
     return found
 

@@ -158,9 +158,9 @@ def template(text: str, where: str) -> str:
     Raises UserError for variables of the template's own, and for labels where the dot means something else.
     """
     opened: list[str] = []
-    made, done = [], 0
-    text = _without_lookups(text)
-    for word, match in templates.actions(text):
+
+    def dotted(match: re.Match[str]) -> str:
+        word = templates.word(match)
         moved = any(each in templates.MOVING for each in opened)
         if word == "end" and opened:
             opened.pop()
@@ -169,16 +169,16 @@ def template(text: str, where: str) -> str:
         action = match[0]
         if re.search(r"\$(?!labels\b|value\b)", action) or (moved and "$" in action):
             raise UserError(f"{where}: Grafana-managed rules cannot say {action}; write the text without it")
-        dotted = re.sub(r"\$value\b", ".Values.A.Value", re.sub(r"\$labels\b", ".Labels", action))
-        made += [text[done : match.start()], dotted]
-        done = match.end()
-    return "".join([*made, text[done:]]).replace("$", '{{ "\\x24" }}')
+        return re.sub(r"\$value\b", ".Values.A.Value", re.sub(r"\$labels\b", ".Labels", action))
+
+    return templates.ACTION.sub(dotted, _without_lookups(text)).replace("$", '{{ "\\x24" }}')
 
 
 def _without_lookups(text: str) -> str:
     """A template without its blocks that begin with ``range query``."""
     kept, done, begun, depth = [], 0, 0, 0
-    for word, match in templates.actions(text):
+    for match in templates.ACTION.finditer(text):
+        word = templates.word(match)
         if depth:
             depth += (word in templates.BLOCKS) - (word == "end")
             if not depth:
