@@ -321,6 +321,28 @@ def test_of_many_series_only_the_largest_are_asked_for(served: Served, monkeypat
         why(replace(subject, job="7"), config.load(served.config), ask)
 
 
+def test_of_moments_the_earliest_is_told_first() -> None:
+    began = 1.7e9
+
+    def ask(expr: str, at: float) -> list[Series]:
+        each = {"slurm_job_id": "1"}
+        rows = [{**each, "suspect": name} for name in ("network", "nvlink", "straggler", "unknown")]
+        found = (
+            zip(rows, (60, 0, 30, 90), strict=True) if "since" in expr and "count" not in expr else [(each, 4 - began)]
+        )
+        return [
+            Series("", tuple(sorted(row.items())), np.array([at]), np.array([began + after])) for row, after in found
+        ]
+
+    told = why(Subject("job:nccl_suspect:since", "1", began + 300), config.Site(), ask).splitlines()
+    assert [re.findall(r'suspect="(\w+)"|(and 1 more)', line) for line in told[3:7]] == [
+        [("nvlink", "")],
+        [("straggler", "")],
+        [("network", "")],
+        [("", "and 1 more")],
+    ]
+
+
 def test_before_the_job_there_is_none(served: Served, tmp_path: Path) -> None:
     asked = ["NcclGpuLate", "--job", JOB, "--prometheus", served.url, "--at", "2025-01-01T11:00:00"]
     done = dashgen("explain", *asked, cwd=tmp_path)

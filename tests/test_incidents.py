@@ -299,13 +299,18 @@ def test_ports_are_told_where_the_rules_would_suspect_them_and_as_boards_show_th
         of_job(ERRORS, 0, 19, 50.0, counter="discards", **port | {"node": "n2"}),
         of_job(ERRORS, 0, 19, 0.5, counter="symbol_errors", **port),
         of_job("node:tcp_retransmits:ratio", 0, 19, 0.01, node="n1"),
-        of_job("node:fabric_rate_low:bits", 0, 19, 0.0, **port),
+        *(
+            of_job("node:fabric_rate_low:bits", 0, 19, 1e9 * rate, **port | {"node": f"n{rate}"})
+            for rate in (4, 3, 2, 1)
+        ),
+        replace(of_job("node:fabric_port_down:state", 0, 19, 1.0, **port), values=np.repeat([1.0, 2.0], 10)),
     ]
     (one,) = incidents(AtHand(series), SITE, BEGAN, BEGAN + 9e4)
     assert [incident_report.fabric(each) for each in one.fabric] == [
         f"{ERRORS} counter=symbol_errors device=mlx5_0 node=n1 port=1: 1800 per hour",
         f"{ERRORS} counter=discards device=mlx5_0 node=n2 port=1: 180000 per hour",
-        "node:fabric_rate_low:bits device=mlx5_0 node=n1 port=1: 0 b/s",
+        "node:fabric_port_down:state device=mlx5_0 node=n1 port=1: 1",
+        *(f"node:fabric_rate_low:bits device=mlx5_0 node=n{rate} port=1: {rate} Gb/s" for rate in (1, 2, 3)),
     ]
 
 

@@ -192,9 +192,12 @@ def test_repeated_values_are_written_short() -> None:
     assert test["input_series"] == [{"series": "x", "values": "_x1 1x2 stale _x2 2 stale"}]  # type: ignore[index]
 
 
-def test_samples_between_two_scrapes_count_for_the_nearest() -> None:
-    late = Series("x", (("job", "a"),), START + 0.4 + SCRAPE * np.arange(3), np.array([1.0, 2.0, 3.0]))
-    assert run(rules(SUM), [late], 2).series[0].values.tolist() == [1, 3]
+def test_samples_between_two_scrapes_are_seen_at_the_next_whatever_the_jitter() -> None:
+    jitter = np.array([0.0, 0.01, -0.01, 0.01, 0.0])
+    for offset, seen in ((0.0, [1, 3, 5]), (0.1, [1, 3, 5]), (0.4, [2, 4]), (SCRAPE - 0.4, [2, 4])):
+        times = START + offset + jitter + SCRAPE * np.arange(5)
+        late = Series("x", (("job", "a"),), times, np.array([1.0, 2.0, 3.0, 4.0, 5.0]))
+        assert run(rules(SUM), [late], 4).series[0].values.tolist() == seen, offset
 
 
 def test_an_alert_is_pending_for_its_duration_then_fires_and_resolves() -> None:

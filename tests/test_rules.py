@@ -36,6 +36,7 @@ SITES: dict[str, dict[str, Any]] = {
 }
 MOST_RULES = 20
 MOST_SIGNALS = 45
+LONGEST_CHAIN = 6
 
 
 def packs(site: config.Site) -> dict[str, tuple[RuleGroup, ...]]:
@@ -77,6 +78,16 @@ def test_a_site_records_no_more_signals_than_somebody_can_know() -> None:
 def test_at_most_one_rule_reads_itself(name: str) -> None:
     signals = build.signals(config.site(SITES[name], "test"))
     assert len([signal for signal, expr in signals.items() if signal in promql.names(expr)]) <= 1
+
+
+@pytest.mark.parametrize("name", SITES)
+def test_no_chain_of_rules_that_read_each_other_in_one_evaluation_is_longer_than_somebody_can_follow(name: str) -> None:
+    for group in build.recording(config.site(SITES[name], "test")):
+        chains: dict[str, tuple[str, ...]] = {}
+        for rule in group.rules:
+            before = [chains[read] for read in promql.names(rule.expr) & chains.keys()]
+            chains[rule.record] = (*max(before, key=len, default=()), rule.record)
+            assert len(chains[rule.record]) <= LONGEST_CHAIN, chains[rule.record]
 
 
 # Several clusters in one Prometheus.

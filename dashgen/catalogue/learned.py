@@ -49,6 +49,12 @@ _CALLED_LATE = _objected('suspect="straggler"')
 
 _TURNS = labelled(f"{lateness.IN_TURN}\n{SEEN}", "of", lateness.TURNS)
 
+_OF_PATHS = f"({indented(_strays('slowness'), 1)})"
+_OF_MOST = f"""quantile by (<job>, transport) (
+  0.5,
+  {indented(_strays("slowness"))}
+)"""
+
 SIGNALS = (
     Signal(
         name=HEALTHY,
@@ -105,13 +111,19 @@ unless {USUAL}
         name=SPREAD,
         question="How far does evidence stray from what it is used to?",
         healthy="small, and steady",
-        # Bandwidth is told as a share. Of lateness, the noisiest quarter of a job's GPUs counts for all of them, and
-        # beside it how late they are in turn.
+        # Bandwidth is told as a share. A path that was quiet for two hours was lucky: it strays as far as most of its like. Of
+        # lateness, the noisiest quarter of a job's GPUs counts for all of them, and beside it how late they are in turn.
         expr=f"""
 ({indented(_strays("bandwidth"), 1)})
 / {USUAL}
 or
-{indented(_strays("slowness"), 0)}
+{_OF_PATHS}
+> on (<job>, transport) group_left ()
+{_OF_MOST}
+or
+{_OF_PATHS} ^ 0
+* on (<job>, transport) group_left ()
+{_OF_MOST}
 or
 quantile by (<job>, of) (
   0.75,

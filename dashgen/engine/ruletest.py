@@ -150,10 +150,18 @@ def recorded_names(rule_files: Mapping[str, str]) -> list[str]:
     return list(dict.fromkeys(rule["record"] for rule in rules if "record" in rule))
 
 
+JITTER = 0.01
+"""The part of a scrape interval by which a scrape may come late; Prometheus aligns scrapes that are 2 ms late or less."""
+
+
 def _values(one: Series, start: float, step: int, last: int) -> str:
-    """The samples in promtool's notation: ``2x3`` is four times 2, ``_x3`` three times nothing."""
+    """The samples in promtool's notation: ``2x3`` is four times 2, ``_x3`` three times nothing.
+
+    A target that is scraped between two places is seen at the later one, and never before it was scraped.
+    """
     offset = start if is_timestamp(one.name) else 0.0
-    places = np.rint((one.times - start) / step).astype(int)
+    first = np.ceil((one.times[:1] - start) / step - JITTER)
+    places = (first + np.rint((one.times - one.times[:1]) / step)).astype(int)
     inside = (places >= 0) & (places <= last)
     places, samples = places[inside], one.values[inside] - offset
     if not places.size:

@@ -24,7 +24,7 @@ Ask = Callable[[str, float], list[Series]]
 """The value of an expression at a moment, in seconds since the epoch: one sample a series."""
 
 MOST_ROWS = 3
-"""Rows of a series that are shown; the largest come first."""
+"""Rows of a series that are shown; the largest come first, and of moments the earliest."""
 
 MOST_ASKED = 1000
 """Series that are asked for at once; where there are more, only the largest, or none."""
@@ -148,7 +148,7 @@ def _template(name: str, site: Site) -> str:
 
 
 def _values(name: str, subject: Subject, site: Site, ask: Ask, known: Mapping[str, lineage.Known]) -> Iterator[str]:
-    """The rows of a series, the largest first, a line each."""
+    """The rows of a series, the largest or the earliest first, a line each."""
     asked = of_job(name, subject.job, site)
     if not asked:
         yield "= (knows of no job)"
@@ -156,7 +156,8 @@ def _values(name: str, subject: Subject, site: Site, ask: Ask, known: Mapping[st
     many = _count(asked, subject.moment, ask)
     # The server chooses where an answer with all of them would be long; of equals it takes any.
     largest = f"({asked}) and topk({MOST_ROWS}, abs({asked}))" if many > MOST_ASKED else asked
-    found = sorted(ask(largest, subject.moment), key=_by_size) if many else []
+    order = _by_time if known[name].unit == Unit.TIMESTAMP else _by_size
+    found = sorted(ask(largest, subject.moment), key=order) if many else []
     alert = name in catalogue.ALERT_BY_NAME
     for one in found[:MOST_ROWS]:
         labels = {key: value for key, value in one.labels if key not in (site.labels.job, "alertname")}
@@ -171,6 +172,11 @@ def _values(name: str, subject: Subject, site: Site, ask: Ask, known: Mapping[st
 def _by_size(one: Series) -> tuple[bool, float, Labels]:
     value = float(one.values[-1])
     return math.isnan(value), -abs(value), one.labels
+
+
+def _by_time(one: Series) -> tuple[bool, float, Labels]:
+    value = float(one.values[-1])
+    return math.isnan(value), value, one.labels
 
 
 def _number(value: float, unit: str) -> str:

@@ -151,11 +151,12 @@ DROP = Signal(
     name="peer:nccl_busbw_drop:ratio",
     question="How far is each path of the job below the bandwidth that it is used to?",
     healthy="around zero, or a little below",
-    # What its transport has lost, and what the path lost beyond that.
+    # What its transport has kept, and what the path has kept of that.
     expr=f"""
-{ALL}
-+ on (<job>, transport) group_right ()
-({beyond()})""",
+1
+- (1 - {ALL})
+* on (<job>, transport) group_right ()
+(1 - ({beyond()}))""",
     unit=Unit.RATIO,
     labels=PATH,
     sources="Two dumps, as for a whole transport.",

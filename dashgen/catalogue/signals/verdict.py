@@ -54,11 +54,8 @@ _ONE = f"""(
   )
   {NEW}
 )"""
-# How far a path strays, or most of its like do where it does not: that it was quiet for two hours is luck.
-_STRAYS = spread("slowness")
-_MOST_STRAY = f"on (<job>, transport) group_left () quantile by (<job>, transport) (0.5, {_STRAYS})"
 _PATH_STRAYS = f"""(
-  clamp_min({_STRAYS} - {_MOST_STRAY}, 0) + {_MOST_STRAY}
+  {spread("slowness")}
   or ignoring (of)
   0 * peer:nccl_slowness:ratio
 )"""
@@ -75,6 +72,25 @@ _CONVINCING = """(
 and job:nccl_suspect:score > 0.5"""
 
 _SOME_PATH = 'suspect="network", transport=""'  # lateness does not tell which transport
+_SLOW_COMMUNICATOR = labelled(SLOW_COMMUNICATOR, "suspect", "network")
+_SOME = labelled(SOME, "suspect", "unknown")
+
+# While the job does something else, nobody is blamed by comparison with its past, unless the verdict has named somebody for
+# some time before.
+_COMPARABLE = f"""unless on (<job>) (
+  {unfamiliar()}
+  unless on (<job>)
+  {named_for_long('suspect!="straggler"')}
+)"""
+
+# Evidence counts by what it costs: where little is communicated, a GPU that computes one percent slower is late by half of
+# that. But any hiccup costs throughput, and says nothing about one path among equal ones.
+_BY_COST = """* on (<job>) group_left ()
+(
+  clamp(30 * job:training_throughput_loss:ratio, 0.5, 1.5)
+  or on (<job>)
+  job:nccl_gpus:count ^ 0
+)"""
 
 
 class _Because(NamedTuple):
@@ -176,23 +192,24 @@ label_replace(
 # Who is late waits for nobody: where one path has lost nothing, more than it strays, the others wait, and their best
 # bandwidth, often that of a GPU whose position favours it, has fallen for that.
 _WHOLE = f"""(
-  {ALL}
-  unless on (<job>, transport) (
-    min by (<job>, transport) (
+  ({indented(LOST)})
+  >= on (<job>, transport) (
+    -2 * min by (<job>, transport) (
       {indented(beyond(), 6)}
       + ignoring (of)
       4 * {indented(_PATH_STRAYS, 6)}
     )
-    < on (<job>, transport)
-    -0.5 * {ALL}
+    or
+    -1 * group by (<job>, transport) (job:nccl_transport:info)
   )
 )"""
-# Those against whom lost throughput is evidence as well, and the others. Lateness and paths are not read from the depth,
-# which is a rule further on: engines that store results after the evaluation would blame somebody an evaluation later.
-_WEIGHED = f"{_WHOLE}\n/ on (<job>, transport) group_left () {need('bandwidth', NOISE)}\nor" + _late(
-    f"\n/ {_LATE_NEED}"
-)
-_NOT_WEIGHED = _named(f"{_ONE}\n/ ignoring (of) {need('slowness', _PATH_STRAYS, LEAST_OF_MANY)}")
+_SLOW = _named(f"""{_WHOLE}
+/ on (<job>, transport) group_left () {need("bandwidth", NOISE)}
+{_BY_COST}
+or
+{_ONE}
+/ ignoring (of) {need("slowness", _PATH_STRAYS, LEAST_OF_MANY)}""")
+_LATE = _late(f"\n/ {_LATE_NEED}")
 
 SIGNALS = (
     Signal(
@@ -203,8 +220,8 @@ SIGNALS = (
             (
                 _named(f"{LOST}\nor\n{_ONE}"),
                 _late(),
-                labelled(SLOW_COMMUNICATOR, "suspect", "network"),
-                labelled(SOME, "suspect", "unknown"),
+                _SLOW_COMMUNICATOR,
+                _SOME,
             )
         ),
         unit=Unit.RATIO,
@@ -218,36 +235,26 @@ SIGNALS = (
         name="job:nccl_suspect:score",
         question="How many times over does the evidence against each suspect convince?",
         healthy="below a half",
-        # Evidence counts by what it costs: where little is communicated, a GPU that computes one percent slower is late by half of
-        # that. But any hiccup costs throughput, and says nothing about one path among equal ones. Around a pause files stop one after
+        # Not read from the depth, which would be one step more from a sample to the verdict. Around a pause files stop one after
         # the other, and the few that are left have nobody to be compared with: most GPUs of the last three dumps must
-        # report in this very one. That many GPUs are slower says little on its own: it counts while throughput is
-        # lost. While the job does something else, nobody is blamed by comparison with its past but whom the
-        # verdict had named for some time before. Who is late is late among peers.
+        # report in this very one. That many GPUs are slower says little on its own: it counts while throughput is lost.
+        # Who is late is late among peers.
         expr=f"""
 (
   (
-    {indented(_WEIGHED, 4)}
+    {indented(_SLOW, 4)}
+    or
+    {indented(_SLOW_COMMUNICATOR, 4)}
+    / {indented(_COMMUNICATOR_NEED, 4)}
+    or
+    {indented(_SOME, 4)}
+    / {indented(_LATE_NEED, 4)}
+    and on (<job>) job:training_throughput_loss:ratio > 0.05
   )
-  * on (<job>) group_left ()
-  (
-    clamp(30 * job:training_throughput_loss:ratio, 0.5, 1.5)
-    or on (<job>)
-    job:nccl_gpus:count ^ 0
-  )
+  {indented(_COMPARABLE)}
   or
-  {indented(_NOT_WEIGHED)}
-  or
-  job:nccl_suspect:depth{{{_SOME_PATH}}} / {_COMMUNICATOR_NEED}
-  or
-  job:nccl_suspect:depth{{suspect="unknown"}} / {_LATE_NEED}
-  and on (<job>) job:training_throughput_loss:ratio > 0.05
-)
-unless (
-  job:nccl_suspect:depth{{suspect!="straggler"}}
-  unless on (<job>, suspect, transport, <node>)
-  {named_for_long()}
-  and on (<job>) {unfamiliar()}
+  {indented(_LATE)}
+  {indented(_BY_COST)}
 )
 and on (<job>) {IN_THIS_DUMP}
 > 0.5 * max_over_time(job:nccl_gpus:count[<3 dumps in a row>])""",
@@ -276,7 +283,7 @@ and on (<job>) {unfamiliar()}
 or
 time()
 - clamp_max(
-  {indented(_BLAMED, 2)},
+  {indented(_BLAMED)},
   <dump>
 )""",
         unit=Unit.TIMESTAMP,
@@ -359,16 +366,14 @@ label_replace(0 * job:nccl_gpus:count, "state", "unknown", "", "")""",
         name=SINCE,
         question="Since when is each job in its state?",
         healthy="absent",
-        # The earliest of mixed paths, which no GPU number tells apart; in whole seconds, as what convinces more was the earlier.
+        # Since anybody is blamed, in whole seconds, as what convinces more was the earlier; of a silence, since its beginning. Not
+        # read from the verdict, which would be a step more.
         expr="""
-round(min by (<job>) (
-  job:nccl_suspect:since
-  and on (<job>, suspect, transport, <node>) job:nccl_verdict:depth{state="degraded"}
-))
+round(min by (<job>) (job:nccl_suspect:since and job:nccl_suspect:score))
 or on (<job>)
 (
   last_over_time(job:nccl_progress:timestamp[1d])
-  and on (<job>) job:nccl_verdict:depth{state=~"stalled|gone"}
+  and on (<job>) job:nccl_dump_age:seconds > 4 * <dump>
 )""",
         unit=Unit.TIMESTAMP,
         labels=("<job>",),

@@ -19,6 +19,7 @@ from dashgen.catalogue.baselines import USUAL
 from dashgen.catalogue.names import SINCE, VERDICT
 from dashgen.catalogue.signals.fabric import SIGNALS as FABRIC
 from dashgen.catalogue.signals.fabric.counters import ENOUGH, LIMITS, RETRANSMITTED
+from dashgen.catalogue.signals.fabric.links import LESS_IS_WORSE
 from dashgen.config.site import Site
 from dashgen.live.incidents.evidence import Reading, last_learned, readings
 from dashgen.live.incidents.history import History
@@ -40,7 +41,7 @@ BEFORE = 12
 LONGEST = 86400.0  # seconds for which the rules remember the last news of a job
 MOST_GPUS = 10_000_000  # more is no count of GPUs
 
-MOST_ROWS = 3  # of one kind of evidence, the largest first
+MOST_ROWS = 3  # of one kind of evidence, the worst first
 
 
 @dataclass(frozen=True)
@@ -342,13 +343,14 @@ def _fabric(history: History, site: Site, one: Incident, of_job: dict[str, str])
     """What the ports of the job's nodes said meanwhile that is beyond what is normal, the worst rows of each series."""
     hidden = {site.labels.job, site.labels.cluster, site.labels.instance}
     for signal in FABRIC:
+        worst, sign = (np.min, 1.0) if signal.name in LESS_IS_WORSE else (np.max, -1.0)
         rows = [
             Evidence(
-                signal.name, tuple(pair for pair in each.labels if pair[0] not in hidden), float(each.values.max())
+                signal.name, tuple(pair for pair in each.labels if pair[0] not in hidden), float(worst(each.values))
             )
             for each in history.series(signal.name, one.start, one.end, of_job)
         ]
-        odd = [(-excess, -row.value, row) for row in rows if (excess := _excess(row)) > ENOUGH]
+        odd = [(-excess, sign * row.value, row) for row in rows if (excess := _excess(row)) > ENOUGH]
         yield from (row for *_, row in sorted(odd)[:MOST_ROWS])
 
 

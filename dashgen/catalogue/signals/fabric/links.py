@@ -26,6 +26,9 @@ SLOW_LINKS = {
 }
 """What an alert about a slow network says of links that are slower than their like: the adapter that the job waits for."""
 
+LESS_IS_WORSE = frozenset({"node:fabric_port_down:state", "node:fabric_rate_low:bits"})
+"""Of a port that is down, 1, and of a link that is slow the lowest rate tell most."""
+
 SIGNALS = (
     Signal(
         name="node:fabric_port_down:state",
