@@ -385,20 +385,42 @@ def test_a_job_that_slurm_has_ended_is_forgotten_within_two_hours_although_slurm
     assert gone.times[0] < START + 120 and 6000 < gone.values[-1] < 7200
 
 
-def test_the_longest_habit_excuses_no_silence_in_which_a_watchdog_would_end_the_job() -> None:
+@pytest.mark.parametrize(
+    ("evidence", "longest", "after"),
+    [("spinning", 470.0, 480), ("idle", 470.0, 480), ("spinning", 1200.0, 480), ("idle", 1200.0, 1200)],
+)
+def test_a_habit_excuses_no_silence_in_which_a_watchdog_would_end_the_job_unless_it_survived_a_longer_one(
+    evidence: str, longest: float, after: float
+) -> None:
     times = START + np.arange(0, 3600, 30.0)
-    quiet = {"slurm_job_id": "7", "evidence": "spinning"}
+    quiet = {"slurm_job_id": "7", "evidence": evidence}
     silent = times >= START + 1800
     age = np.where(silent, times - START - 1800, 0.0)
     samples = [
         Series("job:nccl_gpus:count", (("slurm_job_id", "7"),), times, np.full(times.size, 8.0)),
-        Series("job:nccl_pause:seconds", (("slurm_job_id", "7"),), times[:40], np.full(40, 470.0)),
+        Series("job:nccl_pause:seconds", (("slurm_job_id", "7"),), times[:40], np.full(40, longest)),
         Series("job:nccl_dump_age:seconds", (("slurm_job_id", "7"),), times, age),
         Series("job:nccl_quiet:seconds", tuple(sorted(quiet.items())), times[silent], age[silent]),
     ]
     told = alone("job:nccl_verdict:depth", samples, times[-1])
     (stalled,) = (each for each in told if dict(each.labels)["state"] == "stalled")
-    assert stalled.times[0] == pytest.approx(START + 1800 + 480, abs=30)
+    assert stalled.times[0] == pytest.approx(START + 1800 + after, abs=30)
+
+
+@pytest.mark.parametrize(("least", "habits"), [(1.0, 1), (0.1, 0)])
+def test_a_long_pause_is_a_habit_where_the_processes_kept_their_memory_throughout(least: float, habits: int) -> None:
+    times = START + np.arange(0, 3600, 30.0)
+    silent, job = (times >= START + 1800) & (times < START + 3000), ("slurm_job_id", "7")
+    age = np.where(silent, times - START - 1800, 0.0)
+    used = np.where(times == START + 2700, least, 1.0) * 6e10
+    samples = [
+        Series("job:nccl_gpus:count", (job,), times, np.full(times.size, 8.0)),
+        Series("job:nccl_dump_age:seconds", (job,), times, age),
+        Series("job:memory_used:bytes", (("of", "gpu"), job), times, used),
+        Series("job:memory_used:bytes", (("of", "communicating gpu"), job), times[~silent], used[~silent]),
+    ]
+    told = alone("job:nccl_pause:seconds", samples, times[-1])
+    assert len(told) == habits and all(each.values.max() == 1170 for each in told)
 
 
 def alone(record: str, samples: Sequence[Series], end: float, site: config.Site | None = None) -> list[Series]:

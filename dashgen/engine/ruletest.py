@@ -151,7 +151,7 @@ def recorded_names(rule_files: Mapping[str, str]) -> list[str]:
 
 
 JITTER = 0.01
-"""The part of a scrape interval by which a scrape may come late; Prometheus aligns scrapes that are 2 ms late or less."""
+"""The part of a scrape interval by which a scrape may be late; Prometheus aligns what is 2 ms late or less."""
 
 
 def _values(one: Series, start: float, step: int, last: int) -> str:

@@ -119,8 +119,11 @@ SPREAD = f"""sum by (<job>) (
 
 
 def late_from(spread: str, least: float = LEAST) -> str:
-    """The excess from which on a GPU is a suspect, where the lateness of the job's GPUs strays by ``spread``."""
-    return need("lateness", spread, least)
+    """The excess from which on a GPU is a suspect, where the lateness of the job's GPUs strays by ``spread``.
+
+    However much it strays, the latest that a GPU can be convinces.
+    """
+    return f"clamp_max({need('lateness', spread, least)}, {LATEST:g})"
 
 
 def named_for_long(chosen: str = "") -> str:

@@ -16,8 +16,17 @@ from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, U
 
 _WATCHDOG = 480
 """Seconds after which PyTorch's heartbeat monitor ends a job that hangs."""
-HABIT = f"job:nccl_dump_age:seconds < clamp_max(1.3 * max_over_time(job:nccl_pause:seconds[1d]), {_WATCHDOG})"
-"""A silence not much longer than the job's own pauses, as long as nobody ends a job that hangs."""
+_LONGEST = "max_over_time(job:nccl_pause:seconds[1d])"
+HABIT = f"""(
+  job:nccl_dump_age:seconds < clamp_max(1.3 * {_LONGEST}, {_WATCHDOG})
+  or
+  job:nccl_dump_age:seconds < {_LONGEST}
+  unless on (<job>) job:nccl_quiet:seconds{{evidence="spinning"}}
+)"""
+"""A silence not much longer than the job's own pauses, as long as nobody ends a job that hangs.
+
+Who has survived a longer pause has no watchdog, and waits before its kernels.
+"""
 WATCHED = "count_over_time(job:nccl_gpus:count[<long_pause_range>]) * <every> >= 0.75 * <long_pause>"
 """Jobs that were in sight for most of the time that makes a stall: while Prometheus was away, nobody was silent."""
 _QUIET = "job:nccl_dump_age:seconds > 2.5 * <dump>"
@@ -109,6 +118,11 @@ QUIET = Signal(
     group=groups.VERDICT,
 )
 
+_PAUSE = "(max_over_time(job:nccl_dump_age:seconds[<3 dumps>]) > 3 * <dump>)"
+_ENDED = f"""and
+job:nccl_dump_age:seconds < max_over_time(job:nccl_dump_age:seconds[<3 dumps>])
+and on (<job>) {WATCHED}"""
+
 SIGNALS = (
     MEMORY,
     Signal(
@@ -116,12 +130,13 @@ SIGNALS = (
         question="How long have the job's finished pauses been?",
         healthy="a row when a checkpoint or an evaluation has ended",
         # Only finished ones, so that a hang never excuses itself, and none that may have been a hang which somebody ended, so
-        # that it does not excuse the next.
-        expr=f"""
-(max_over_time(job:nccl_dump_age:seconds[<3 dumps>]) > 3 * <dump>) < {_WATCHDOG}
-and
-job:nccl_dump_age:seconds < max_over_time(job:nccl_dump_age:seconds[<3 dumps>])
-and on (<job>) {WATCHED}""",
+        # that it does not excuse the next: where processes ended, their memory was free for a moment.
+        expr="<branches>",
+        branches=(
+            ("", f"{_PAUSE} < {_WATCHDOG}\n{_ENDED}"),
+            ("dcgm", f"{_PAUSE} >= {_WATCHDOG}\n{_ENDED}\nand on (<job>) {HELD}\nunless on (<job>)\n{freed('gpu')}"),
+        ),
+        join="or",
         unit=Unit.SECONDS,
         labels=("<job>",),
         sources="Three dumps of silence: shorter ones are a missed dump. Three dumps back: the last samples of the pause. 480 s: from then on "

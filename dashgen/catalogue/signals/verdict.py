@@ -309,7 +309,7 @@ label_replace(
     )
     unless on (<job>)
     """
-        + HABIT
+        + indented(HABIT, 4)
         + """
     and on (<job>)
     """
