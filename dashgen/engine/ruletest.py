@@ -160,8 +160,8 @@ def _values(one: Series, start: float, step: int, last: int) -> str:
     A target that is scraped between two places is seen at the later one, and never before it was scraped.
     """
     offset = start if is_timestamp(one.name) else 0.0
-    first = np.ceil((one.times[:1] - start) / step - JITTER)
-    places = (first + np.rint((one.times - one.times[:1]) / step)).astype(int)
+    begins = np.ceil((one.times[:1] - start) / step - JITTER)
+    places = (begins + np.rint((one.times - one.times[:1]) / step)).astype(int)
     inside = (places >= 0) & (places <= last)
     places, samples = places[inside], one.values[inside] - offset
     if not places.size:
