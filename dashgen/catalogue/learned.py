@@ -49,8 +49,8 @@ _CALLED_LATE = _objected('suspect="straggler"')
 
 _TURNS = labelled(f"{lateness.IN_TURN}\n{SEEN}", "of", lateness.TURNS)
 
-_OF_PATHS = f"({indented(_strays('slowness'), 1)})"
-_OF_MOST = f"""quantile by (<job>, transport) (
+_MOST_PATHS = f"""on (<job>, transport) group_left ()
+quantile by (<job>, transport) (
   0.5,
   {indented(_strays("slowness"))}
 )"""
@@ -117,13 +117,12 @@ unless {USUAL}
 ({indented(_strays("bandwidth"), 1)})
 / {USUAL}
 or
-{_OF_PATHS}
-> on (<job>, transport) group_left ()
-{_OF_MOST}
-or
-{_OF_PATHS} ^ 0
-* on (<job>, transport) group_left ()
-{_OF_MOST}
+clamp_min(
+  {indented(_strays("slowness"))}
+  - {indented(_MOST_PATHS)},
+  0
+)
++ {_MOST_PATHS}
 or
 quantile by (<job>, of) (
   0.75,

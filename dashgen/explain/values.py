@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from dashgen import build, catalogue
 from dashgen.catalogue.metrics import METRICS
@@ -27,7 +28,7 @@ MOST_ROWS = 3
 """Rows of a series that are shown; the largest come first, and of moments the earliest."""
 
 MOST_ASKED = 1000
-"""Series that are asked for at once; where there are more, only the largest, or none."""
+"""Series that are asked for at once; where there are more, only those that are shown, or none."""
 
 _MOMENTS = 1e9
 """Seconds from which on a duration is none, but a moment since the epoch: nothing lasts for thirty years."""
@@ -154,10 +155,11 @@ def _values(name: str, subject: Subject, site: Site, ask: Ask, known: Mapping[st
         yield "= (knows of no job)"
         return
     many = _count(asked, subject.moment, ask)
+    moments = known[name].unit == Unit.TIMESTAMP
     # The server chooses where an answer with all of them would be long; of equals it takes any.
-    largest = f"({asked}) and topk({MOST_ROWS}, abs({asked}))" if many > MOST_ASKED else asked
-    order = _by_time if known[name].unit == Unit.TIMESTAMP else _by_size
-    found = sorted(ask(largest, subject.moment), key=order) if many else []
+    first = f"bottomk({MOST_ROWS}, {asked})" if moments else f"({asked}) and topk({MOST_ROWS}, abs({asked}))"
+    rows = ask(first if many > MOST_ASKED else asked, subject.moment) if many else []
+    found = sorted(rows, key=partial(_rank, moments=moments))
     alert = name in catalogue.ALERT_BY_NAME
     for one in found[:MOST_ROWS]:
         labels = {key: value for key, value in one.labels if key not in (site.labels.job, "alertname")}
@@ -169,14 +171,9 @@ def _values(name: str, subject: Subject, site: Site, ask: Ask, known: Mapping[st
         yield f"= and {many - MOST_ROWS} more"
 
 
-def _by_size(one: Series) -> tuple[bool, float, Labels]:
+def _rank(one: Series, moments: bool) -> tuple[bool, float, Labels]:
     value = float(one.values[-1])
-    return math.isnan(value), -abs(value), one.labels
-
-
-def _by_time(one: Series) -> tuple[bool, float, Labels]:
-    value = float(one.values[-1])
-    return math.isnan(value), value, one.labels
+    return math.isnan(value), value if moments else -abs(value), one.labels
 
 
 def _number(value: float, unit: str) -> str:

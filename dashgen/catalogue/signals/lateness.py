@@ -126,10 +126,14 @@ def late_from(spread: str, least: float = LEAST) -> str:
     return f"clamp_max({need('lateness', spread, least)}, {LATEST:g})"
 
 
-def named_for_long(chosen: str = "") -> str:
-    """Whom of the ``chosen`` suspects the verdict has named in six of ten dumps: they stay, whatever else their job does."""
-    named = f'job:nccl_verdict:depth{{state="degraded"{chosen and f", {chosen}"}}}'
-    return f"count_over_time({named}[<10 dumps in a row>]) >= <6 results>"
+def comparable(chosen: str) -> str:
+    """Not the suspects of jobs that do something else, unless the verdict has named one of the ``chosen`` in six of ten dumps."""
+    named = f'job:nccl_verdict:depth{{state="degraded", {chosen}}}'
+    return f"""unless on (<job>) (
+  {unfamiliar()}
+  unless on (<job>)
+  count_over_time({named}[<10 dumps in a row>]) >= <6 results>
+)"""
 
 
 def slower(chosen: str = "", over: str = "<3 dumps in a row>", known: Callable[[Evidence, str], str] = usual) -> str:
@@ -215,11 +219,7 @@ SIGNALS = (
   (
     {indented(_lasting(), 4)}
     - ignoring (of) clamp_min({usual("lateness")}, 0)
-    unless on (<job>) (
-      {unfamiliar()}
-      unless on (<job>)
-      {named_for_long('suspect="straggler"')}
-    )
+    {indented(comparable('suspect="straggler"'), 4)}
     or
     {without_past("gpu:nccl_lateness:ratio")}
   )

@@ -119,9 +119,6 @@ QUIET = Signal(
 )
 
 _PAUSE = "(max_over_time(job:nccl_dump_age:seconds[<3 dumps>]) > 3 * <dump>)"
-_ENDED = f"""and
-job:nccl_dump_age:seconds < max_over_time(job:nccl_dump_age:seconds[<3 dumps>])
-and on (<job>) {WATCHED}"""
 
 SIGNALS = (
     MEMORY,
@@ -131,10 +128,16 @@ SIGNALS = (
         healthy="a row when a checkpoint or an evaluation has ended",
         # Only finished ones, so that a hang never excuses itself, and none that may have been a hang which somebody ended, so
         # that it does not excuse the next: where processes ended, their memory was free for a moment.
-        expr="<branches>",
+        expr=f"""
+(
+  <branches>
+)
+and
+job:nccl_dump_age:seconds < max_over_time(job:nccl_dump_age:seconds[<3 dumps>])
+and on (<job>) {WATCHED}""",
         branches=(
-            ("", f"{_PAUSE} < {_WATCHDOG}\n{_ENDED}"),
-            ("dcgm", f"{_PAUSE} >= {_WATCHDOG}\n{_ENDED}\nand on (<job>) {HELD}\nunless on (<job>)\n{freed('gpu')}"),
+            ("", f"{_PAUSE} < {_WATCHDOG}"),
+            ("dcgm", f"{_PAUSE}\nand on (<job>) {HELD}\nunless on (<job>)\n{freed('gpu')}"),
         ),
         join="or",
         unit=Unit.SECONDS,

@@ -21,8 +21,8 @@ from dashgen.catalogue.signals.lateness import (
     SOME,
     SPREAD,
     WHOLE_NODE,
+    comparable,
     late_from,
-    named_for_long,
 )
 from dashgen.catalogue.signals.stalls import HABIT, WATCHED
 from dashgen.catalogue.signals.transport import ALL, LIKE, LOST, LOST_SOURCES, NOISE, beyond
@@ -74,14 +74,6 @@ and job:nccl_suspect:score > 0.5"""
 _SOME_PATH = 'suspect="network", transport=""'  # lateness does not tell which transport
 _SLOW_COMMUNICATOR = labelled(SLOW_COMMUNICATOR, "suspect", "network")
 _SOME = labelled(SOME, "suspect", "unknown")
-
-# While the job does something else, nobody is blamed by comparison with its past, unless the verdict has named somebody for
-# some time before.
-_COMPARABLE = f"""unless on (<job>) (
-  {unfamiliar()}
-  unless on (<job>)
-  {named_for_long('suspect!="straggler"')}
-)"""
 
 # Evidence counts by what it costs: where little is communicated, a GPU that computes one percent slower is late by half of
 # that. But any hiccup costs throughput, and says nothing about one path among equal ones.
@@ -251,7 +243,7 @@ SIGNALS = (
     / {indented(_LATE_NEED, 4)}
     and on (<job>) job:training_throughput_loss:ratio > 0.05
   )
-  {indented(_COMPARABLE)}
+  {indented(comparable('suspect!="straggler"'))}
   or
   {indented(_LATE)}
   {indented(_BY_COST)}

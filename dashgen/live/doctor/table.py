@@ -132,7 +132,8 @@ class Told:
 def examine(probe: Probe, step: Callable[[str], None] = lambda name: None) -> list[Told]:
     """Everything that is wrong at a site; ``step`` hears of each condition. Raises UserError as the servers."""
     found = []
-    above, writing = level(probe) == "global", origin(probe)
+    above = level(probe) == "global"
+    writing = probe if above else origin(probe)
     for condition in CONDITIONS:
         raw = condition in RAW
         if not above or not raw:
