@@ -34,8 +34,7 @@ NEW = f"and on (<job>) ({_GOES_ON} and {_NOT_FIRST})"
 Where only every other dump is scraped, and all nodes in the same half of the time, every other evaluation has no news.
 """
 
-_SEEN_NOW = "group by (<job>, <node>, <gpu>) (gpu:nccl_exec:sum)"
-IN_THIS_DUMP = f"count by (<job>) ({_SEEN_NOW})"
+IN_THIS_DUMP = "count by (<job>) (gpu:nccl_lateness:ratio)"
 """How many GPUs of a job are seen in collectives now."""
 
 FIRST = '<gpu>=~"GPU0|0"'
@@ -115,7 +114,7 @@ SIGNALS = (
         # that it found while anything of the job is there: once another job has overwritten its files, nobody is silent any more.
         expr=f"""
 count by (<job>) (
-  {_SEEN_NOW}
+  gpu:nccl_lateness:ratio
   and on (<job>, <node>)
   <present>
 )
@@ -144,16 +143,14 @@ or on (<job>)
         question="When did any GPU of the job last report new communication?",
         healthy="now; absent in a dump without news, at most one in a row",
         # Healthy values of six digits hardly ever repeat. GPU by GPU: where a file is missed, the best of those that are
-        # left is another, which is no news. A file of other kinds is another series, so values are compared and no changes
-        # counted. Only a job whose messages are all small is left with that. Jobs without an id share one: nobody knows who of
+        # left is another, which is no news. A file of other kinds is another series, so sums are compared and no changes
+        # counted, rounded because the order in which an engine adds is none. Only a job whose messages are all small is left with that. Jobs without an id share one: nobody knows who of
         # them goes on, and without progress nothing is judged.
         expr="""
 0 * max by (<job>) (
-  gpu:nccl_exec:sum{<known>}
-  and on (<job>, <node>, <gpu>)
-  gpu:nccl_exec:sum offset <result_ago>
-  unless
-  gpu:nccl_exec:sum == gpu:nccl_exec:sum offset <result_ago>
+  round(sum by (<job>, <node>, <gpu>) (gpu:nccl_exec:sum{<known>}), 0.0001)
+  !=
+  round(sum by (<job>, <node>, <gpu>) (gpu:nccl_exec:sum offset <result_ago>), 0.0001)
   or
   changes(peer:nccl_busbw:best{<known>}[<this_and_last>]) > 0
   unless on (<job>)

@@ -9,15 +9,17 @@ from dashgen.catalogue.signals.fabric.counters import OF_JOB, PORT
 from dashgen.catalogue.signals.fabric.tickets import ONE_OR_MANY, WHERE, tickets
 from dashgen.model import Alert, Runbook, Severity, Signal, Unit, indented
 
-_RATE = f"""max by (<job>, <node>, <instance>, device, port) (
-  <ib_rate>
+
+def _of_ports(each: str) -> str:
+    """What each port of a job's nodes says."""
+    return f"""max by (<job>, <node>, <instance>, device, port) (
+  {each}
   * {OF_JOB}
 )"""
 
-_STATE = f"""max by (<job>, <node>, <instance>, device, port) (
-  <ib_state>
-  * {OF_JOB}
-)"""
+
+_RATE = _of_ports("<ib_rate>")
+_DOWN = _of_ports("(<ib_state> != 4)")
 
 SLOW_LINKS = {
     "node:fabric_rate_low:bits": '{{ range query "bottomk by (<job>) (3, node:fabric_rate_low:bits)" }}{{ if <same_job> }}'
@@ -36,17 +38,13 @@ SIGNALS = (
         healthy="absent; 1 is down, 2 initialising, 3 armed",
         # A port that nobody uses is down for ever, on all nodes.
         expr=f"""
-(
-  {indented(_STATE)}
-) != 4
+{_DOWN}
 and on (<target>, device, port) last_over_time(node:fabric_errors:rate{{counter="link_downed"}}[1d])
 or
-(
-  {indented(_STATE)}
-) != 4
+{_DOWN}
 and on (<job>, device, port)
 quantile by (<job>, device, port) (0.5,
-  {indented(_STATE)}
+  {indented(_of_ports("<ib_state>"))}
 ) == 4""",
         unit=Unit.COUNT,
         labels=PORT,
