@@ -27,6 +27,8 @@ HABIT = f"""(
 
 Who has survived a longer pause has no watchdog, and waits before its kernels.
 """
+BUSY = 'last_over_time(job:nccl_quiet:seconds{evidence="working"}[<long_pause_range>])'
+"""Jobs that worked in silence until a moment ago, as in a long evaluation: only since then do they stand still."""
 WATCHED = "count_over_time(job:nccl_gpus:count[<long_pause_range>]) * <every> >= 0.75 * <long_pause>"
 """Jobs that were in sight for most of the time that makes a stall: while Prometheus was away, nobody was silent."""
 _QUIET = "job:nccl_dump_age:seconds > 2.5 * <dump>"
@@ -208,8 +210,9 @@ ALERTS = (
         expr=f"""
 job:nccl_quiet:seconds{{evidence=~"spinning|idle|none"}} >= <threshold> * <pause>
 unless on (<job>) {HABIT}
+unless on (<job>) {BUSY}
 unless on (<job>) job:nccl_verdict:depth{{state="stalled"}}""",
-        limit="silence for <threshold %> of the time that makes a stall, and for longer than the job pauses; no stall yet",
+        limit="silence for <threshold %> of the time that makes a stall, and for longer than the job pauses or since it worked; no stall yet",
         summary="Job <this_job> has been quiet for some time.",
         description="No GPU of job <this_job> has reported new communication for "
         "{{ $value | humanizeDuration }} (evidence: {{ $labels.evidence }}). A checkpoint or an evaluation looks the same "
@@ -256,11 +259,13 @@ unless on (<job>) job:nccl_verdict:depth{{state="stalled"}}""",
         name="NcclTelemetryFrozen",
         kind="telemetry",
         signal="job:nccl_quiet:seconds",
-        # After a hang the first step may end before the first file is written.
+        # After a hang the first step may end before the first file is written. A long evaluation may be a habit.
         expr="""
 job:nccl_quiet:seconds{evidence="working"} > <threshold> * <dump>
-and on (<job>) job:nccl_quiet:seconds{evidence="working"} offset <4 dumps>""",
-        limit="files older than <threshold dumps> while tensor cores work",
+and on (<job>) job:nccl_quiet:seconds{evidence="working"} offset <4 dumps>
+unless on (<job>) """
+        + HABIT,
+        limit="files older than <threshold dumps>, and for longer than the job pauses, while tensor cores work",
         summary="Job <this_job> computes but reports no communication.",
         description="The files of job <this_job> are {{ $value | humanizeDuration }} old while its tensor cores "
         "work: it communicates in a way that Inspector does not see, or the dump thread died (disk full, permission). "

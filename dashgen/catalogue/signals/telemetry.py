@@ -69,7 +69,11 @@ unless on (<target>) count by (<target>) ({LATELY}) > 1""",
         f"""group by (<job>, <node>) (
   {EVER}
   <= on (<job>) group_left ()
-  (max_over_time(job:nccl_gpus:count[1d]) - job:nccl_gpus:count)
+  (
+    max_over_time(job:nccl_gpus:count[1d])
+    - on (<job>)
+    count by (<job>) (last_over_time(gpu:nccl_lateness:ratio[<4 dumps>]))
+  )
 )
 unless group by (<job>, <node>) (gpu:nccl_lateness:ratio)
 and on (<job>) job:nccl_transport:info
@@ -195,10 +199,10 @@ ALERTS = (
         "from other nodes. The exporter cannot be reached, or Inspector can no longer write there (disk full, permission). "
         "Nothing is known of the node, and the job may be fine.",
         tiers={
-            Sensitivity.MEDIUM: Tier(threshold=1, dumps=10, severity=Severity.WARNING),
-            Sensitivity.HIGH: Tier(threshold=1, dumps=10, severity=Severity.WARNING),
+            Sensitivity.MEDIUM: Tier(threshold=1, dumps=7, severity=Severity.WARNING),
+            Sensitivity.HIGH: Tier(threshold=1, dumps=7, severity=Severity.WARNING),
         },
-        sources="Ten dumps: an exporter that misses every other scrape is silent for six now and then, for ten hardly ever.",
+        sources="Seven dumps after the first four: an exporter that misses every other scrape is silent for six now and then, for ten hardly ever.",
         dashboard="telemetry",
         runbook=Runbook(
             meaning="A node of a running job no longer exposes the job's series, or exposes what it said long ago.",

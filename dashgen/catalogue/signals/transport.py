@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dashgen.catalogue import groups
 from dashgen.catalogue.baselines import spread, usual
-from dashgen.catalogue.signals.freshness import NEW, SEEN, SEEN_SOURCES, STAYED
+from dashgen.catalogue.signals.freshness import LATELY, NEW, SEEN, SEEN_SOURCES, STAYED
 from dashgen.model import Signal, Unit
 
 PATH = ("<job>", "transport", "<node>", "<gpu>")
@@ -99,11 +99,14 @@ WHOLE = 'transport!="", <node>="", <gpu>=""'
 ALL = f"job:nccl_suspect:depth{{{WHOLE}}}"
 """What each transport has lost, as recorded among the suspects."""
 
-# The last arriver, who waits for nobody. Within a domain every node is a path, across domains every GPU number: its rail.
+# The last arriver, who waits for nobody. Within a domain every node is a path, across domains every GPU number: its rail. A
+# communicator that holds the whole job has none: its ranks end together, and a GPU number only tells who came last.
 _LEAST = f"""(
       min by ({LIKE}, <node>) (gpu:nccl_exec:sum{{n_nodes="1"}})
       or
       min by ({LIKE}, <gpu>) (gpu:nccl_exec:sum{{n_nodes!="1"}})
+      unless on (<job>, nranks)
+      count_values by (<job>) ("nranks", sum by (<job>) ({LATELY}))
     )"""
 
 FAMILIAR = Signal(
@@ -156,7 +159,9 @@ DROP = Signal(
 1
 - (1 - {ALL})
 * on (<job>, transport) group_right ()
-(1 - ({beyond()}))""",
+(1 - ({beyond()}))
+or on (<job>, transport)
+max by (<job>, transport) ({ALL})""",
     unit=Unit.RATIO,
     labels=PATH,
     sources="Two dumps, as for a whole transport.",

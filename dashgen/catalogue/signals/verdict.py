@@ -24,7 +24,7 @@ from dashgen.catalogue.signals.lateness import (
     comparable,
     late_from,
 )
-from dashgen.catalogue.signals.stalls import HABIT, WATCHED
+from dashgen.catalogue.signals.stalls import BUSY, HABIT, WATCHED
 from dashgen.catalogue.signals.transport import ALL, LIKE, LOST, LOST_SOURCES, NOISE, beyond
 from dashgen.model import Signal, Unit, indented, labelled
 
@@ -302,6 +302,10 @@ label_replace(
     unless on (<job>)
     """
         + indented(HABIT, 4)
+        + """
+    unless on (<job>)
+    """
+        + BUSY
         + """
     and on (<job>)
     """
