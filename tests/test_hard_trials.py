@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import yaml
 from processes import FULL, rule_engine
@@ -177,6 +178,17 @@ def test_what_a_job_has_left_behind_on_other_nodes_says_nothing_of_it() -> None:
     assert len([each for each in found if each.alert == "NcclJobDegraded"]) == len(Sensitivity)
 
 
+def test_a_node_that_a_job_has_left_is_not_dark_although_scrapes_fail() -> None:
+    [job] = USUAL["jobs"]
+    jobs = [job | {"to": "20m", "ends": "killed"}, job | {"start": "23m", "first_node": 5}]
+    flaps = [{"kind": "exporter-flap", "start": "0s", "node": f"node0{node}", "share": 0.4} for node in (5, 6, 7, 8)]
+    gone = {"kind": "exporter-gone", "node": "node07", "start": "70m"}
+    found = fired(Site(), {"lasts": "85m", "jobs": jobs, "events": [*flaps, gone]}, tiers=MEDIUM)
+    dark = [each for each in found if each.alert == "NcclNodeTelemetryLost"]
+    assert "node07" in {dict(each.labels)["node"] for each in dark}
+    assert min(start for each in dark for start, _ in each.firing) > USUAL["start"].timestamp() + 70 * 60
+
+
 @pytest.mark.parametrize(
     ("then", "pages"),
     [
@@ -204,6 +216,22 @@ def test_while_prometheus_was_away_nobody_was_silent(then: Mapping[str, object],
 def test_a_pause_excuses_the_next_one_and_a_hang_excuses_nothing(silences: list[object], pages: int) -> None:
     stalls = [each for each in fired(Site(), {"lasts": "70m", "events": silences}) if each.alert == "NcclJobStalled"]
     assert [len(each.firing) for each in stalls] == [pages] * len(Sensitivity)
+
+
+@pytest.mark.parametrize(("end", "pages"), [("33m", False), ("41m", True)], ids=["evaluation", "hang"])
+def test_a_silence_in_which_tensor_cores_work_becomes_a_stall_when_they_have_rested_for_long(
+    end: str, pages: bool
+) -> None:
+    def works(series: list[Series]) -> Iterator[Series]:
+        for one in series:
+            if one.name == "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE":
+                since = one.times - one.times[0]
+                one = replace(one, values=np.where((since > 24 * 60) & (since < 32 * 60), 0.3, one.values))
+            yield one
+
+    silent = {"kind": "hang", "start": "24m", "end": end}
+    stalls = [each for each in fired(Site(), {"lasts": "45m", "events": [silent]}, works) if "Stalled" in each.alert]
+    assert len(stalls) == pages * len(Sensitivity)
 
 
 def test_a_hang_is_one_page_that_keeps_its_name_although_scrapes_fail() -> None:
@@ -583,6 +611,18 @@ def test_a_verdict_stays_where_every_other_dump_is_scraped_and_from_all_nodes_at
     assert blamed[0] - start <= 1515 + 300
     assert blamed[-1] - start >= 2400
     assert all(later - earlier == 30 for earlier, later in pairwise(blamed))
+
+
+def test_a_communicator_that_holds_the_whole_job_has_no_paths_and_what_it_loses_is_told_of_all() -> None:
+    scenario = yaml.safe_load(scenario_path("healthy-fsdp").read_text())
+    slow = {"kind": "network", "loss": 0.25, "start": "25m", "end": "40m"}
+    site, one = Site(), simulated(scenario | {"events": [slow], "lasts": "40m", "expect": {}})
+    moments = engine.Moments.of(one.recording, site.dump_interval, offsets=False)
+    recorded = "peer:nccl_(slowness|busbw_drop):ratio"
+    found = engine.replay(rule_engine(), rule_files(site), one.series, moments, recorded, moments.start).series
+    across = [each for each in found if dict(each.labels)["transport"] != "nvlink"]
+    assert {(each.name, "gpu" in dict(each.labels)) for each in across} == {("peer:nccl_busbw_drop:ratio", False)}
+    assert max(each.values.max() for each in across) > 0.2
 
 
 def few(nodes: int, gpus: int, events: Sequence[Mapping[str, object]] = ()) -> dict[str, object]:

@@ -70,7 +70,7 @@ unless on (<target>) count by (<target>) ({LATELY}) > 1""",
   {EVER}
   <= on (<job>) group_left ()
   (
-    max_over_time(job:nccl_gpus:count[1d])
+    quantile_over_time(0.9, job:nccl_gpus:count[1d])
     - on (<job>)
     count by (<job>) (last_over_time(gpu:nccl_lateness:ratio[<4 dumps>]))
   )
@@ -93,7 +93,7 @@ SIGNALS = (
         labels=("<job>", "<node>", "<instance>", "fault"),
         sources="Six dumps: one torn file is chance (5 % of reads in a stress test), most of six are not. Ten: drops and "
         "duplicates come in bursts. A file is written every dump, at worst one is missed and one is late: four dumps; "
-        "twenty are five looks at presence, some of which may meet a torn file. A day: longer than any fault that a job survives.",
+        "twenty are five looks at presence, some of which may meet a torn file. A day: longer than any fault that a job survives. As many GPUs as in a tenth of it are the job's: around a restart on other nodes the old files count as well.",
         group=groups.TELEMETRY,
     ),
     Signal(
