@@ -224,7 +224,7 @@ _PATHS = Row(
             question="How far is each rail below the bandwidth that it is used to?",
             query="\nor\n".join(
                 (
-                    _by_number(f"clamp_min(max by (<job>, transport, <gpu>) (@{{{_RAILS}}}), 0)"),
+                    _by_number(f'clamp_min(max by (<job>, transport, <gpu>) (@{{{_RAILS}, <gpu_label>!=""}}), 0)'),
                     _column(f"clamp_min(max by (<job>, transport) (@{{{_RAILS}}}), 0)", "Worst"),
                 )
             ),
@@ -235,7 +235,7 @@ _PATHS = Row(
             order="-Worst",
             steps=_SHADES,
             decimals=0,
-            read="A rail is the GPU of one number on all nodes, with its adapters and its switch.",
+            read="A rail is the GPU of one number on all nodes, with its adapters and its switch. Communicators that hold the whole job are told as one.",
             healthy="no colour",
             bad="one coloured cell: the adapters or the switch of that rail; a coloured row: the network",
             no_value="the job has no communicators across domains",
