@@ -31,6 +31,12 @@ pytestmark = pytest.mark.heavy
 
 USUAL = yaml.safe_load(scenario_path("network-25").read_text())
 MEDIUM = (Sensitivity.MEDIUM,)
+MOVED = [
+    each | told
+    for each in USUAL["jobs"]
+    for told in ({"to": "20m", "ends": "killed"}, {"start": "23m", "first_node": 5})
+]
+"""The job is killed, and goes on under its id on other nodes."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -164,11 +170,9 @@ def test_a_killed_job_whose_files_another_one_overwrites_is_not_silent(start: st
 
 def test_what_a_job_has_left_behind_on_other_nodes_says_nothing_of_it() -> None:
     """It was killed, and goes on under its id elsewhere; its old files tell the speed of a healthy network."""
-    [job] = USUAL["jobs"]
-    jobs = [job | {"to": "20m", "ends": "killed"}, job | {"start": "23m", "first_node": 5}]
     torn = {"kind": "unreadable", "node": "node06", "gpu": 1, "start": "28m", "end": "38m"}
     slow = {"kind": "network", "loss": 0.25, "start": "45m", "end": "60m"}
-    found = fired(Site(), {"lasts": "65m", "jobs": jobs, "events": [torn, slow]})
+    found = fired(Site(), {"lasts": "65m", "jobs": MOVED, "events": [torn, slow]})
     told = {(each.alert, *map(dict(each.labels).get, ("suspect", "node", "severity"))) for each in found}
     assert told == {
         ("NcclTextfileUnreadable", None, "node06", "warning"),
@@ -179,11 +183,9 @@ def test_what_a_job_has_left_behind_on_other_nodes_says_nothing_of_it() -> None:
 
 
 def test_a_node_that_a_job_has_left_is_not_dark_although_scrapes_fail() -> None:
-    [job] = USUAL["jobs"]
-    jobs = [job | {"to": "20m", "ends": "killed"}, job | {"start": "23m", "first_node": 5}]
     flaps = [{"kind": "exporter-flap", "start": "0s", "node": f"node0{node}", "share": 0.4} for node in (5, 6, 7, 8)]
     gone = {"kind": "exporter-gone", "node": "node07", "start": "70m"}
-    found = fired(Site(), {"lasts": "85m", "jobs": jobs, "events": [*flaps, gone]}, tiers=MEDIUM)
+    found = fired(Site(), {"lasts": "85m", "jobs": MOVED, "events": [*flaps, gone]}, tiers=MEDIUM)
     dark = [each for each in found if each.alert == "NcclNodeTelemetryLost"]
     assert "node07" in {dict(each.labels)["node"] for each in dark}
     assert min(start for each in dark for start, _ in each.firing) > USUAL["start"].timestamp() + 70 * 60

@@ -144,8 +144,8 @@ or on (<job>)
         healthy="now; absent in a dump without news, at most one in a row",
         # Healthy values of six digits hardly ever repeat. GPU by GPU: where a file is missed, the best of those that are
         # left is another, which is no news. A file of other kinds is another series, so sums are compared and no changes
-        # counted, rounded because the order in which an engine adds is none. Only a job whose messages are all small is left with that. Jobs without an id share one: nobody knows who of
-        # them goes on, and without progress nothing is judged.
+        # counted, rounded because the order in which an engine adds is none. Only a job whose messages are all small is left
+        # with that. Jobs without an id share one: nobody knows who of them goes on, and without progress nothing is judged.
         expr="""
 0 * max by (<job>) (
   round(sum by (<job>, <node>, <gpu>) (gpu:nccl_exec:sum{<known>}), 0.0001)
