@@ -183,7 +183,7 @@ _SHAPE = Row(
             instant=True,
             also=(
                 Query(
-                    expr='max by (<job>, <node>) (peer:nccl_busbw_drop:ratio{transport="nvlink", <of_job>})',
+                    expr='max by (<job>, <node>) (peer:nccl_busbw_drop:ratio{transport="nvlink", <node_label>!="", <of_job>})',
                     instant=True,
                 ),
                 Query(expr="max by (<job>, <node>) (gpu:nccl_lateness_excess:ratio{<of_job>})", instant=True),

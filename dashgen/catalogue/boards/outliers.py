@@ -13,7 +13,7 @@ from dashgen.model import Dashboard, Query, Row, Sensitivity, labelled
 _OF_NODES = '<node_label>=~"$node", <of_job>'
 _OF_GPUS = '<node_label>=~"$node", <gpu_label>=~"$gpu", <of_job>'
 _NODES, _GPUS = f"{{{_OF_NODES}}}", f"{{{_OF_GPUS}}}"
-_INSIDE = f'peer:nccl_busbw_drop:ratio{{transport="nvlink", {_OF_NODES}}}'
+_INSIDE = f'peer:nccl_busbw_drop:ratio{{transport="nvlink", <node_label>!="", {_OF_NODES}}}'
 _RAILS = 'transport!="nvlink", <gpu_label>=~"$gpu", <of_job>'
 _NODE = "${__data.fields.<node_label>}"
 _TO_FABRIC = {"Fabric and GPUs of the node": link("fabric", job="${job}", node=_NODE)}
@@ -247,8 +247,8 @@ _PATHS = Row(
             "peer:nccl_busbw_drop:ratio",
             title="Bandwidth lost inside each node",
             question="How far is each node's <fabric> below the bandwidth that it is used to?",
-            query=worst(f'transport="nvlink", {_OF_NODES}'),
-            legend="{{<node_label>}}",
+            query=named(worst(f'transport="nvlink", {_OF_NODES}'), *PATH),
+            legend="{{who}}",
             type="heatmap",
             read="One row for each of the eight worst nodes of the shown time, time to the right; bright is slow.",
             bad="one bright row: a slow link inside that node; all at once: the work has changed",
@@ -261,8 +261,8 @@ _PATHS = Row(
             "peer:nccl_busbw_drop:ratio",
             title="Bandwidth lost by rail",
             question="How far is each rail below the bandwidth that it is used to, over time?",
-            query=f"@{{{_RAILS}}}",
-            legend="{{transport}} {{<gpu_label>}}",
+            query=named(f"@{{{_RAILS}}}", *PATH),
+            legend="{{who}}",
             type="heatmap",
             read="One row a transport and GPU number, time to the right; bright is slow.",
             bad="one bright row: the adapters or the switch of that rail; all at once: the network",
