@@ -14,10 +14,12 @@ _OF_JOBS = f"""(
 )
 * on (<target>) group_left ()"""
 
+# The GPUs that said something new: where Inspector can no longer write, files stay as they were.
+_NEWS = "group by (<job>, <node>, <gpu>) (changes(gpu:nccl_exec:sum[<10 dumps>]) > 0)"
+
 # What tells, how telemetry is lost, and which share of it: of scrapes, of files that are being written (a killed job
 # leaves its own behind), of operations, and all. The job of a dark node goes on reporting from other nodes, so it has
-# not ended, and as many GPUs are missing as the node has: no other has taken the place. Files may be there still: where
-# Inspector can no longer write, they stay as they were.
+# not ended, and as many GPUs are missing as the node has: no other has taken the place.
 _FAULTS = (
     (
         "textfile",
@@ -72,10 +74,10 @@ unless on (<target>) count by (<target>) ({LATELY}) > 1""",
   (
     quantile_over_time(0.9, job:nccl_gpus:count[1d])
     - on (<job>)
-    count by (<job>) (last_over_time(gpu:nccl_lateness:ratio[<4 dumps>]))
+    count by (<job>) ({_NEWS})
   )
 )
-unless group by (<job>, <node>) (gpu:nccl_lateness:ratio)
+unless group by (<job>, <node>) ({_NEWS})
 and on (<job>) job:nccl_transport:info
 and on (<job>) job:nccl_dump_age:seconds < 3 * <dump>""",
     ),
@@ -92,7 +94,7 @@ SIGNALS = (
         unit=Unit.RATIO,
         labels=("<job>", "<node>", "<instance>", "fault"),
         sources="Six dumps: one torn file is chance (5 % of reads in a stress test), most of six are not. Ten: drops and "
-        "duplicates come in bursts. A file is written every dump, at worst one is missed and one is late: four dumps; "
+        "duplicates come in bursts, and what a node says changes several times within them, however many scrapes fail. A file is written every dump, at worst one is missed and one is late: four dumps; "
         "twenty are five looks at presence, some of which may meet a torn file. A day: longer than any fault that a job survives. As many GPUs as in a tenth of it are the job's: around a restart on other nodes the old files count as well.",
         group=groups.TELEMETRY,
     ),
@@ -199,10 +201,10 @@ ALERTS = (
         "from other nodes. The exporter cannot be reached, or Inspector can no longer write there (disk full, permission). "
         "Nothing is known of the node, and the job may be fine.",
         tiers={
-            Sensitivity.MEDIUM: Tier(threshold=1, dumps=7, severity=Severity.WARNING),
-            Sensitivity.HIGH: Tier(threshold=1, dumps=7, severity=Severity.WARNING),
+            Sensitivity.MEDIUM: Tier(threshold=1, dumps=3, severity=Severity.WARNING),
+            Sensitivity.HIGH: Tier(threshold=1, dumps=3, severity=Severity.WARNING),
         },
-        sources="Seven dumps after the first four: an exporter that misses every other scrape is silent for six now and then, for ten hardly ever.",
+        sources="Three dumps after the first ten: an exporter that misses every other scrape is silent for six now and then, for ten hardly ever.",
         dashboard="telemetry",
         runbook=Runbook(
             meaning="A node of a running job no longer exposes the job's series, or exposes what it said long ago.",
