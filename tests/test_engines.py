@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from engines import live
@@ -202,6 +203,16 @@ def test_replicas_that_evaluate_at_other_moments_start_again_or_look_back_less_s
     evaluations = (end - begin) / live.DUMP
     apart = {name: lag(said["first"], said[name], 1, evaluations) for name in ("short", "delayed", "again")}
     assert not any(apart.values()), apart
+
+
+def test_the_rule_engine_reads_a_subquery_anew_at_every_evaluation() -> None:
+    times = np.arange(0.0, 300.0, 30.0)
+    seen = Series("seen", (("job", "a"),), times, times)
+    rule = {"record": "highest", "expr": "max_over_time((max by (job) (seen))[5m:30s])"}
+    rules = yaml.safe_dump({"groups": [{"name": "group", "interval": "30s", "rules": [rule]}]})
+    moments = engine.Moments(0.0, 270.0, 30.0, 30.0, offsets=False)
+    [highest] = engine.replay(rule_engine(), {"rules.yaml": rules}, [seen], moments, "highest", 0.0).series
+    assert highest.values.tolist() == highest.times.tolist() == times.tolist()
 
 
 def told_at(name: str, dump: int, scrape: int, *states: str) -> tuple[float, tuple[str, ...]]:

@@ -191,6 +191,41 @@ def test_a_node_that_a_job_has_left_is_not_dark_although_scrapes_fail() -> None:
     assert min(start for each in dark for start, _ in each.firing) > USUAL["start"].timestamp() + 70 * 60
 
 
+def test_the_node_that_a_job_goes_on_without_after_a_restart_is_not_dark() -> None:
+    [job] = USUAL["jobs"]
+    smaller = [job | {"to": "20m", "ends": "killed"}, job | {"start": "23m", "nodes": 3}]
+    found = fired(Site(), {"lasts": "45m", "jobs": smaller, "events": []}, tiers=MEDIUM)
+    assert not [each for each in found if each.alert == "NcclNodeTelemetryLost"]
+
+
+def test_a_killed_job_stays_gone_although_others_have_its_gpus() -> None:
+    def taken(series: list[Series]) -> Iterator[Series]:
+        for one in series:
+            taken = {"DCGM_FI_DEV_FB_USED": 60_000.0, "DCGM_FI_DEV_GPU_UTIL": 99.0}.get(one.name)
+            if taken is not None:
+                one = replace(one, values=np.where(one.times - one.times[0] > 40 * 60, taken, one.values))
+            yield one
+
+    [job] = USUAL["jobs"]
+    told = {"lasts": "80m", "jobs": [job | {"to": "25m", "ends": "killed"}], "events": []}
+    assert {dict(each.labels)["signal"] for each in fired(Site(), told, taken)} == {"telemetry"}
+
+
+def test_a_frozen_file_is_one_sample_however_long_it_is_seen() -> None:
+    """Prometheus meets the job in a pause that began while two GPUs were late for a moment."""
+
+    def first_met(series: list[Series]) -> Iterator[Series]:
+        for one in series:
+            met = one.times >= one.times[0] + 570
+            yield replace(one, times=one.times[met], values=one.values[met])
+
+    hiccup = {"kind": "late-gpu", "start": "520s", "end": "600s", "percent": 60}
+    events = [hiccup | {"node": f"node0{number}", "gpu": number} for number in (1, 2)]
+    pause = {"kind": "checkpoint", "start": "10m", "lasts": "6m"}
+    companions = {"throughput": None, "dcgm": False}
+    assert not fired(Site(), {"lasts": "40m", "events": [*events, pause], "companions": companions}, first_met)
+
+
 @pytest.mark.parametrize(
     ("then", "pages"),
     [
@@ -284,7 +319,7 @@ def in_a_pipeline(tp: int, pp: int, event: Mapping[str, object]) -> list[dict[st
 
 @pytest.mark.parametrize(
     ("tp", "who"),
-    [(4, ("straggler", "node02", "GPU4")), (2, ("unknown", None, None))],
+    [(4, ("straggler", "node02", "GPU4")), (2, ("straggler", None, None))],
     ids=["which half convinces first", "which is like its mate"],
 )
 def test_a_late_gpu_of_a_long_pipeline_is_not_told_as_a_slow_network(
@@ -726,7 +761,7 @@ def test_around_an_evaluation_nobody_is_told_by_what_the_job_is_used_to(seed: in
     ("world", "seed", "kind", "suspect", "within"),
     [
         pytest.param("wide", 263, "nic", "network", 210, id="adapter of one pipeline stage"),
-        pytest.param("slow-dumps", 447, "slow-node", "unknown", 480, id="node that holds up another"),
+        pytest.param("slow-dumps", 447, "slow-node", "straggler", 480, id="node that holds up another"),
     ],
 )
 def test_what_slows_a_part_of_the_job_pages_although_its_place_cannot_be_named(

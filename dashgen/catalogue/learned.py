@@ -13,7 +13,7 @@ from __future__ import annotations
 from dashgen.catalogue import groups
 from dashgen.catalogue.baselines import HEALTHY, REMEMBERED, SPREAD, USUAL, Evidence, last, only, spread, unfamiliar
 from dashgen.catalogue.signals import lateness, throughput, transport
-from dashgen.catalogue.signals.freshness import SEEN, SEEN_SOURCES
+from dashgen.catalogue.signals.freshness import SEEN, SEEN_SOURCES, WENT_ON
 from dashgen.model import Signal, Unit, indented, labelled
 
 # What is learned is what is judged.
@@ -75,8 +75,9 @@ SIGNALS = (
   )
 )
 unless on (<job>) {_objected('state!~"healthy|unknown", suspect!="straggler"')}
-unless on (<job>) max_over_time(job:nccl_dump_age:seconds[<objected_within>]) > 4 * <dump>
-unless on (<job>) {unfamiliar("<objected_within>")}""",
+and on (<job>) max_over_time(job:nccl_dump_age:seconds[<objected_within>]) <= 4 * <dump>
+unless on (<job>) {unfamiliar("<objected_within>")}
+{WENT_ON}""",
         unit=Unit.COUNT,
         labels=(*_LABELS, "evidence"),
         sources="Two dumps, a minute: most verdicts take no longer, and two more around it; four dumps of age "

@@ -121,7 +121,8 @@ _SAID = (
     ("degraded/nvlink/.*/(.+)/.*", "<fabric> of $1 slow for", ""),
     ("degraded/unknown/.*", "Some GPUs slow for", ""),
     ("degraded/straggler/.*/(.*)/(.+)", "Late GPU $1 $2 for", ""),
-    ("degraded/straggler/.*/(.*)/", "Late node $1 for", ""),
+    ("degraded/straggler/.*/(.+)/", "Late node $1 for", ""),
+    ("degraded/straggler///", "Several nodes late for", ""),
     ("stalled/.*", "Silent for", ""),
     ("stalled/.*/(.+)/(.+)", "Silent ($2 of $1, as nvidia-smi counts, rests) for", ""),
     ("gone/.*", "Ended", " ago, files left behind"),
@@ -164,9 +165,10 @@ def _cost(chosen: str) -> str:
 
 def _beside(chosen: str) -> str:
     """Who waits, what is untouched, what the processes of a silent job do."""
-    late, node, network, partial, hung = (
-        verdict(chosen, suspect="straggler"),
+    late, node, alike, network, partial, hung = (
+        verdict(f'<node>!="", {chosen}', suspect="straggler"),
         verdict(f'<gpu>="", {chosen}', suspect="straggler"),
+        verdict(f'<node>="", {chosen}', suspect="straggler"),
         verdict(chosen, suspect="network"),
         verdict(chosen, suspect="unknown"),
         verdict(chosen, state="stalled"),
@@ -196,6 +198,8 @@ def _beside(chosen: str) -> str:
 )
 or on (<job>)
 label_replace(group by (<job>) ({sound} and on (<job>) {network}), "beside", "; <fabric> untouched", "", "")
+or on (<job>)
+label_replace(group by (<job>) ({alike}), "beside", "; one of them holds up the others", "", "")
 or on (<job>)
 label_replace(group by (<job>) ({partial}), "beside", "; nobody is late alone", "", "")
 or on (<job>)

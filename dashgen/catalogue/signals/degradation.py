@@ -128,9 +128,10 @@ Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
                 "suspect network: find what the slow paths share: a rail, a switch, a placement group; follow NcclTransportDegraded. Without a "
                 "transport, a few GPUs of several nodes are slower than their like: the outlier board, slowness above the usual, shows which.",
                 "suspect nvlink: follow NcclNvlinkDegraded; drain the node.",
-                "suspect straggler: follow NcclGpuLate or NcclNodeLate, which say when to drain a node.",
+                "suspect straggler: follow NcclGpuLate or NcclNodeLate, which say when to drain a node. Without a node several come equally late, "
+                "as those of one pipeline stage, and one of them holds up the others: the outlier board shows which, their clocks and hosts who.",
                 "suspect unknown: whole nodes are slower than their like and nobody is late, so the communicators of a part of the job, as "
-                "of one pipeline stage, have a slow path or somebody late; or two nodes come equally late, and one of them holds up the other. "
+                "of one pipeline stage, have a slow path or somebody late. "
                 "Outlier board, slowness above the usual: what do these GPUs share? Look at the network adapters and the clocks of these nodes.",
             ),
         ),
@@ -194,7 +195,7 @@ Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
         kind="outlier",
         explained_by={**_BY_THE_PAGE, "NcclNvlinkDegraded": "node"},
         signal=VERDICT,
-        expr='job:nccl_verdict:depth{state="degraded", suspect="straggler", <gpu>=""} > <threshold>',
+        expr='job:nccl_verdict:depth{state="degraded", suspect="straggler", <node>!="", <gpu>=""} > <threshold>',
         limit="the verdict blames one node",
         summary="Job <this_job>: node {{ $labels.<node_label> }} arrives late.",
         description="The GPUs of {{ $labels.<node_label> }} are {{ $value | humanizePercentage }} later "

@@ -105,7 +105,7 @@ LASTED = _lasting(" offset <believed_after>")
 """The lateness that was judged a moment ago, of each GPU."""
 TURNS = "turns"
 """What is recorded beside how far lateness strays: how late GPUs are in turn."""
-_LATE_NODES = 'sum_over_time(job:nccl_suspect:depth{suspect="straggler", <gpu>=""}[2h])'
+_LATE_NODES = 'sum_over_time(job:nccl_suspect:depth{suspect="straggler", <node>!="", <gpu>=""}[2h])'
 IN_TURN = f"""(sum by (<job>) ({_LATE_NODES}) - max by (<job>) ({_LATE_NODES}))
 / on (<job>)
 count_over_time(job:nccl_gpus:count[2h])"""
@@ -118,12 +118,12 @@ SPREAD = f"""sum by (<job>) (
 """How far the lateness of the job's GPUs strays; nothing before it is known."""
 
 
-def late_from(spread: str, least: float = LEAST) -> str:
+def late_from(spread: str) -> str:
     """The excess from which on a GPU is a suspect, where the lateness of the job's GPUs strays by ``spread``.
 
     However much it strays, the latest that a GPU can be convinces.
     """
-    return f"clamp_max({need('lateness', spread, least)}, {LATEST:g})"
+    return f"clamp_max({need('lateness', spread)}, {LATEST:g})"
 
 
 def comparable(chosen: str) -> str:
@@ -173,21 +173,30 @@ WHOLE_NODE = f"""(
 _SLOWER = f"min by (<job>) (topk by (<job>) (2, {slower()}))"
 SLOW_COMMUNICATOR = f"""{_SLOWER}
 > on (<job>)
-2 * max by (<job>) (min by (<job>, <node>) ({slower()}))
+2 * max by (<job>) (min by (<job>, <node>) ({slower(over="<2 dumps in a row>")}))
 {NEW}"""
 """No node has GPUs that are all slower, not even half as much: those who are share a communicator whose network is slow.
 
-A late GPU or node holds up every communicator of its stage, and so all GPUs of the stage's other nodes.
+A late GPU or node holds up every communicator of its stage, and so all GPUs of the stage's other nodes. They begin to be
+slower in another dump than it: two dumps are enough to say so.
 """
-SOME = f"""max by (<job>) (
-  label_replace({_SLOWER}, "are", "slower", "", "")
-  or
-  label_replace(
-    {indented(_SECOND, 4)},
-    "are", "late", "", ""
-  )
-)"""
-"""Some are slower, or two nodes come equally late, of which one holds up the other."""
+SOME = _SLOWER
+"""Some are slower than their like, and nobody is late."""
+SOMEBODY_LATE = f"""(
+  {indented(_SECOND)}
+)
+and on (<job>)
+count by (<job>) (
+  max by (<job>, <node>) (gpu:nccl_lateness_excess:ratio)
+  > on (<job>) group_left ()
+  {AS_LATE:g} * max by (<job>) (gpu:nccl_lateness_excess:ratio)
+)
+<= on (<job>)
+0.5 * count by (<job>) (group by (<job>, <node>) (<present>))"""
+"""Several nodes come equally late, and as many do not: one of them holds up the others, as of a stage of a pipeline.
+
+Who waits is later than the rest as well. A slow network makes nobody come later than he is used to.
+"""
 
 # Communicators within one node have as many ranks as it has GPUs, a half or a quarter of them.
 _WITHIN_A_NODE = "\nor\n".join(

@@ -29,6 +29,11 @@ Who has survived a longer pause has no watchdog, and waits before its kernels.
 """
 BUSY = 'last_over_time(job:nccl_quiet:seconds{evidence="working"}[<long_pause_range>])'
 """Jobs that worked in silence until a moment ago, as in a long evaluation: only since then do they stand still."""
+WAS_GONE = """job:nccl_dump_age:seconds > 4 * <dump>
+and on (<job>)
+last_over_time((time() - max by (<job>) (job:nccl_quiet:seconds{evidence="gone"} >= <pause>))[1d:<4 dumps>])
+> time() - job:nccl_dump_age:seconds - 4 * <dump>"""
+"""Jobs that were gone since their last news: whoever has their GPUs and hosts by now is somebody else."""
 WATCHED = "count_over_time(job:nccl_gpus:count[<long_pause_range>]) * <every> >= 0.75 * <long_pause>"
 """Jobs that were in sight for most of the time that makes a stall: while Prometheus was away, nobody was silent."""
 _QUIET = "job:nccl_dump_age:seconds > 2.5 * <dump>"
@@ -211,7 +216,7 @@ ALERTS = (
 job:nccl_quiet:seconds{{evidence=~"spinning|idle|none"}} >= <threshold> * <pause>
 unless on (<job>) {HABIT}
 unless on (<job>) {BUSY}
-unless on (<job>) job:nccl_verdict:depth{{state="stalled"}}""",
+unless on (<job>) job:nccl_verdict:depth{{state=~"stalled|gone"}}""",
         limit="silence for <threshold %> of the time that makes a stall, and for longer than the job pauses or since it worked; no stall yet",
         summary="Job <this_job> has been quiet for some time.",
         description="No GPU of job <this_job> has reported new communication for "

@@ -14,12 +14,10 @@ _OF_JOBS = f"""(
 )
 * on (<target>) group_left ()"""
 
-# The GPUs that said something new: where Inspector can no longer write, files stay as they were.
-_NEWS = "group by (<job>, <node>, <gpu>) (changes(gpu:nccl_exec:sum[<10 dumps>]) > 0)"
-
 # What tells, how telemetry is lost, and which share of it: of scrapes, of files that are being written (a killed job
 # leaves its own behind), of operations, and all. The job of a dark node goes on reporting from other nodes, so it has
-# not ended, and as many GPUs are missing as the node has: no other has taken the place.
+# not ended, and as many GPUs are missing as the node has: no other has taken the place. Where a communicator spans just as
+# many nodes as are heard, the job goes on without the node.
 _FAULTS = (
     (
         "textfile",
@@ -74,16 +72,32 @@ unless on (<target>) count by (<target>) ({LATELY}) > 1""",
   (
     quantile_over_time(0.9, job:nccl_gpus:count[1d])
     - on (<job>)
-    count by (<job>) ({_NEWS})
+    sum by (<job>) (node:nccl_gpus:heard)
   )
 )
-unless group by (<job>, <node>) ({_NEWS})
+unless on (<job>, <node>) node:nccl_gpus:heard
 and on (<job>) job:nccl_transport:info
+unless on (<job>)
+(job:nccl_domains:max > 1) == on (<job>) group_left () count by (<job>) (node:nccl_gpus:heard)
 and on (<job>) job:nccl_dump_age:seconds < 3 * <dump>""",
     ),
 )
 
 SIGNALS = (
+    Signal(
+        name="node:nccl_gpus:heard",
+        question="How many GPUs of each node have said something new lately?",
+        healthy="the number of GPUs that the job has on the node",
+        # Where Inspector can no longer write, files stay as they were.
+        expr="""
+count by (<job>, <node>) (
+  group by (<job>, <node>, <gpu>) (changes(gpu:nccl_exec:sum[<10 dumps>]) > 0)
+)""",
+        unit=Unit.COUNT,
+        labels=("<job>", "<node>"),
+        sources="Ten dumps: what a GPU says changes several times within them, however many scrapes fail.",
+        group=groups.TELEMETRY,
+    ),
     Signal(
         name="node:nccl_telemetry_lost:ratio",
         question="What share of a node's telemetry is lost, and how?",
@@ -94,7 +108,7 @@ SIGNALS = (
         unit=Unit.RATIO,
         labels=("<job>", "<node>", "<instance>", "fault"),
         sources="Six dumps: one torn file is chance (5 % of reads in a stress test), most of six are not. Ten: drops and "
-        "duplicates come in bursts, and what a node says changes several times within them, however many scrapes fail. A file is written every dump, at worst one is missed and one is late: four dumps; "
+        "duplicates come in bursts. A file is written every dump, at worst one is missed and one is late: four dumps; "
         "twenty are five looks at presence, some of which may meet a torn file. A day: longer than any fault that a job survives. As many GPUs as in a tenth of it are the job's: around a restart on other nodes the old files count as well.",
         group=groups.TELEMETRY,
     ),
@@ -201,10 +215,10 @@ ALERTS = (
         "from other nodes. The exporter cannot be reached, or Inspector can no longer write there (disk full, permission). "
         "Nothing is known of the node, and the job may be fine.",
         tiers={
-            Sensitivity.MEDIUM: Tier(threshold=1, dumps=3, severity=Severity.WARNING),
-            Sensitivity.HIGH: Tier(threshold=1, dumps=3, severity=Severity.WARNING),
+            Sensitivity.MEDIUM: Tier(threshold=1, dumps=6, severity=Severity.WARNING),
+            Sensitivity.HIGH: Tier(threshold=1, dumps=6, severity=Severity.WARNING),
         },
-        sources="Three dumps after the first ten: an exporter that misses every other scrape is silent for six now and then, for ten hardly ever.",
+        sources="Six dumps after the first ten: of an exporter that misses three scrapes of four, two dumps in ten are hardly ever missed for that long.",
         dashboard="telemetry",
         runbook=Runbook(
             meaning="A node of a running job no longer exposes the job's series, or exposes what it said long ago.",

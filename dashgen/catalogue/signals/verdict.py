@@ -19,12 +19,13 @@ from dashgen.catalogue.signals.lateness import (
     LATEST_ALONE,
     SLOW_COMMUNICATOR,
     SOME,
+    SOMEBODY_LATE,
     SPREAD,
     WHOLE_NODE,
     comparable,
     late_from,
 )
-from dashgen.catalogue.signals.stalls import BUSY, HABIT, WATCHED
+from dashgen.catalogue.signals.stalls import BUSY, HABIT, WAS_GONE, WATCHED
 from dashgen.catalogue.signals.transport import ALL, LIKE, LOST, LOST_SOURCES, NOISE, beyond
 from dashgen.model import Signal, Unit, indented, labelled
 
@@ -61,7 +62,8 @@ _PATH_STRAYS = f"""(
 )"""
 
 _LATE_NEED = f"on (<job>) group_left () {late_from(SPREAD)}"
-_COMMUNICATOR_NEED = f"on (<job>) group_left () {late_from(SPREAD, LEAST_OF_MANY)}"
+_COMMUNICATOR_NEED = f"on (<job>) group_left () {need('lateness', SPREAD, LEAST_OF_MANY)}"
+_SOME_NEED = f"on (<job>) group_left () {need('lateness', SPREAD)}"
 
 # Two dumps on the mean, or a little less for long, and not gone already.
 _CONVINCING = """(
@@ -74,6 +76,8 @@ and job:nccl_suspect:score > 0.5"""
 _SOME_PATH = 'suspect="network", transport=""'  # lateness does not tell which transport
 _SLOW_COMMUNICATOR = labelled(SLOW_COMMUNICATOR, "suspect", "network")
 _SOME = labelled(SOME, "suspect", "unknown")
+_SOMEBODY = 'suspect="straggler", <node>=""'
+_SOMEBODY_LATE = labelled(SOMEBODY_LATE, "suspect", "straggler")
 
 # Evidence counts by what it costs: where little is communicated, a GPU that computes one percent slower is late by half of
 # that. But any hiccup costs throughput, and says nothing about one path among equal ones.
@@ -101,11 +105,14 @@ class _Because(NamedTuple):
 _EXPLAINS = (
     _Because('suspect="network", <gpu>!=""', "<job>", 'suspect="straggler"'),
     _Because('suspect="network"', "<job>", 'suspect="straggler", <gpu>!=""'),
+    _Because(_SOME_PATH, "<job>", _SOMEBODY),
     _Because('suspect="straggler"', "<job>, <node>", 'suspect="nvlink"'),
+    _Because(_SOMEBODY, "<job>", 'suspect="nvlink"'),
+    _Because(_SOMEBODY, "<job>", 'suspect="straggler", <node>!=""'),
     _Because(
         'suspect="nvlink", <node>!=""',
         "<job>",
-        'suspect="straggler"',
+        'suspect="straggler", <node>!=""',
         ' unless on (<job>, <node>) job:nccl_suspect:score{suspect="nvlink"} >= 0.5',
     ),
     _Because('suspect="unknown"', "<job>", 'suspect!="unknown"'),
@@ -214,6 +221,7 @@ SIGNALS = (
                 _late(),
                 _SLOW_COMMUNICATOR,
                 _SOME,
+                _SOMEBODY_LATE,
             )
         ),
         unit=Unit.RATIO,
@@ -239,8 +247,12 @@ SIGNALS = (
     {indented(_SLOW_COMMUNICATOR, 4)}
     / {indented(_COMMUNICATOR_NEED, 4)}
     or
-    {indented(_SOME, 4)}
-    / {indented(_LATE_NEED, 4)}
+    (
+      {indented(_SOME, 6)}
+      or
+      {indented(_SOMEBODY_LATE, 6)}
+    )
+    / {indented(_SOME_NEED, 4)}
     and on (<job>) job:training_throughput_loss:ratio > 0.05
   )
   {indented(comparable('suspect!="straggler"'))}
@@ -292,6 +304,14 @@ time()
         # not told. Where no kernel spins, most silences are pauses, and where nothing tells whether the processes live,
         # jobs that were killed or restarted: a stall takes two minutes longer.
         expr="""
+label_replace((
+  max by (<job>) (job:nccl_quiet:seconds{evidence="gone"} >= <pause>)
+  or on (<job>)
+  """
+        + indented(WAS_GONE)
+        + """
+) ^ 0, "state", "gone", "", "")
+or on (<job>)
 label_replace(
   (
     max by (<job>, <node>, <gpu>) (
@@ -314,8 +334,6 @@ label_replace(
   ) ^ 0,
   "state", "stalled", "", ""
 )
-or on (<job>)
-label_replace(max by (<job>) (job:nccl_quiet:seconds{evidence="gone"} >= <pause>) ^ 0, "state", "gone", "", "")
 or on (<job>)
 label_replace(
   label_replace((

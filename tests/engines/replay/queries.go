@@ -39,6 +39,7 @@ type query struct {
 	promql.Query
 	statement *parser.EvalStmt
 	read      []*parser.VectorSelector
+	consumed  bool // the engine puts what a subquery yields in its place
 }
 
 func (q *query) at(ctx context.Context, moment time.Time) (promql.Vector, error) {
@@ -64,14 +65,18 @@ func (q *query) at(ctx context.Context, moment time.Time) (promql.Vector, error)
 func asks(engine *promql.Engine, h *history) rules.QueryFunc {
 	known := map[string]*query{}
 	return func(ctx context.Context, text string, moment time.Time) (promql.Vector, error) {
-		if known[text] == nil {
-			made, err := engine.NewInstantQuery(h, nil, text, moment)
-			if err != nil {
-				return nil, err
-			}
-			known[text] = prepared(made)
+		if q := known[text]; q != nil {
+			return q.at(ctx, moment)
 		}
-		return known[text].at(ctx, moment)
+		made, err := engine.NewInstantQuery(h, nil, text, moment)
+		if err != nil {
+			return nil, err
+		}
+		q := prepared(made)
+		if !q.consumed {
+			known[text] = q
+		}
+		return q.at(ctx, moment)
 	}
 }
 
@@ -81,6 +86,8 @@ func prepared(made promql.Query) *query {
 		switch n := node.(type) {
 		case *parser.VectorSelector:
 			q.read = append(q.read, n)
+		case *parser.SubqueryExpr:
+			q.consumed = true
 		case *parser.AggregateExpr:
 			// count_values appends its label in place, and sorts.
 			n.Grouping = n.Grouping[:len(n.Grouping):len(n.Grouping)]
