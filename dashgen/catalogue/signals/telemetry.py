@@ -16,8 +16,8 @@ _OF_JOBS = f"""(
 
 # What tells, how telemetry is lost, and which share of it: of scrapes, of files that are being written (a killed job
 # leaves its own behind), of operations, and all. The job of a dark node goes on reporting from other nodes, so it has
-# not ended, and as many GPUs are missing as the node has: no other has taken the place. Where a communicator spans just as
-# many nodes as are heard, the job goes on without the node.
+# not ended, and as many GPUs are missing as the node has: no other has taken the place. Where a communicator across nodes
+# spans just as many as are heard, or there is none and one node is heard, the job goes on without the node.
 _FAULTS = (
     (
         "textfile",
@@ -78,7 +78,9 @@ unless on (<target>) count by (<target>) ({LATELY}) > 1""",
 unless on (<job>, <node>) node:nccl_gpus:heard
 and on (<job>) job:nccl_transport:info
 unless on (<job>)
-(job:nccl_domains:max > 1) == on (<job>) group_left () count by (<job>) (node:nccl_gpus:heard)
+(job:nccl_domains:max > 1 or on (<job>) job:nccl_domains:max)
+== on (<job>) group_left ()
+count by (<job>) (node:nccl_gpus:heard)
 and on (<job>) job:nccl_dump_age:seconds < 3 * <dump>""",
     ),
 )
