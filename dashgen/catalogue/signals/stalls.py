@@ -31,9 +31,12 @@ BUSY = 'last_over_time(job:nccl_quiet:seconds{evidence="working"}[<long_pause_ra
 """Jobs that worked in silence until a moment ago, as in a long evaluation: only since then do they stand still."""
 WAS_GONE = """job:nccl_dump_age:seconds > 4 * <dump>
 and on (<job>)
-last_over_time((time() - max by (<job>) (job:nccl_quiet:seconds{evidence="gone"} >= <pause>))[1d:<4 dumps>])
+last_over_time((time() - max by (<job>) (job:nccl_quiet:seconds{evidence="gone"} >= <pause>))[1d:10m])
 > time() - job:nccl_dump_age:seconds - 4 * <dump>"""
-"""Jobs that were gone since their last news: whoever has their GPUs and hosts by now is somebody else."""
+"""Jobs that were gone since their last news: whoever has their GPUs and hosts by now is somebody else.
+
+Every ten minutes of a day are looked at: what was freed is remembered for longer.
+"""
 WATCHED = "count_over_time(job:nccl_gpus:count[<long_pause_range>]) * <every> >= 0.75 * <long_pause>"
 """Jobs that were in sight for most of the time that makes a stall: while Prometheus was away, nobody was silent."""
 _QUIET = "job:nccl_dump_age:seconds > 2.5 * <dump>"
