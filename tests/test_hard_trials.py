@@ -88,6 +88,18 @@ def fired(
     return execute(replace(one, series=list(change(one.series))), rule_files(site, tiers))
 
 
+def reading(values: Mapping[str, float], start: int, end: int) -> Callable[[list[Series]], Iterator[Series]]:
+    """The change of a recording in which metrics read something else between two of its minutes."""
+
+    def changed(series: list[Series]) -> Iterator[Series]:
+        for one in series:
+            since = one.times - one.times[0]
+            meanwhile = (since > start * 60) & (since < end * 60)
+            yield replace(one, values=np.where(meanwhile, values.get(one.name, one.values), one.values))
+
+    return changed
+
+
 def alone(told: Mapping[str, object]) -> list[dict[str, str]]:
     """The labels of every tier's alerts in a scenario of its own."""
     return [dict(each.labels) for each in execute(simulated(told), rule_files(Site()))]
@@ -199,13 +211,7 @@ def test_the_node_that_a_job_goes_on_without_after_a_restart_is_not_dark() -> No
 
 
 def test_a_killed_job_stays_gone_although_others_have_its_gpus() -> None:
-    def taken(series: list[Series]) -> Iterator[Series]:
-        for one in series:
-            taken = {"DCGM_FI_DEV_FB_USED": 60_000.0, "DCGM_FI_DEV_GPU_UTIL": 99.0}.get(one.name)
-            if taken is not None:
-                one = replace(one, values=np.where(one.times - one.times[0] > 40 * 60, taken, one.values))
-            yield one
-
+    taken = reading({"DCGM_FI_DEV_FB_USED": 60_000.0, "DCGM_FI_DEV_GPU_UTIL": 99.0}, 40, 80)
     [job] = USUAL["jobs"]
     told = {"lasts": "80m", "jobs": [job | {"to": "25m", "ends": "killed"}], "events": []}
     assert {dict(each.labels)["signal"] for each in fired(Site(), told, taken)} == {"telemetry"}
@@ -259,13 +265,7 @@ def test_a_pause_excuses_the_next_one_and_a_hang_excuses_nothing(silences: list[
 def test_a_silence_in_which_tensor_cores_work_becomes_a_stall_when_they_have_rested_for_long(
     end: str, pages: bool
 ) -> None:
-    def works(series: list[Series]) -> Iterator[Series]:
-        for one in series:
-            if one.name == "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE":
-                since = one.times - one.times[0]
-                one = replace(one, values=np.where((since > 24 * 60) & (since < 32 * 60), 0.3, one.values))
-            yield one
-
+    works = reading({"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": 0.3}, 24, 32)
     silent = {"kind": "hang", "start": "24m", "end": end}
     stalls = [each for each in fired(Site(), {"lasts": "45m", "events": [silent]}, works) if "Stalled" in each.alert]
     assert len(stalls) == pages * len(Sensitivity)

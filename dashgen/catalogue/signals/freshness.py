@@ -26,11 +26,15 @@ EVER = f"(last_over_time(node:nccl_gpus:count[<24 dumps>]) or {_LEFT})"
 STAYED = f"unless on (<job>, <node>) {_LEFT}"
 """Not the nodes that a job has left: it was killed there, goes on elsewhere under its id, and its old files stay."""
 
-_GOES_ON = "last_over_time(job:nccl_progress:timestamp[<2 dumps in a row>])"
-WENT_ON = f"and on (<job>) {_GOES_ON[:-1]} offset <believed_after>)"
+
+def _goes_on(offset: str = "") -> str:
+    return f"last_over_time(job:nccl_progress:timestamp[<2 dumps in a row>]{offset})"
+
+
+WENT_ON = f"and on (<job>) {_goes_on(' offset <believed_after>')}"
 """Whose evidence may be learned: a job that went on when it was seen, as one sample seen twice is one sample."""
 _NOT_FIRST = "count_over_time(job:nccl_progress:timestamp[<4 dumps in a row>]) >= 2"
-NEW = f"and on (<job>) ({_GOES_ON} and {_NOT_FIRST})"
+NEW = f"and on (<job>) ({_goes_on()} and {_NOT_FIRST})"
 """What is judged: a job that goes on, so that the last dump before a pause does not count again and again, and not its first news.
 
 Where only every other dump is scraped, and all nodes in the same half of the time, every other evaluation has no news.

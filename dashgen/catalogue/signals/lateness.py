@@ -169,9 +169,9 @@ WHOLE_NODE = f"""(
 )"""
 """More than half of the GPUs of a node, two at least, are about as late: the node is."""
 
-# Some GPUs have become slower than their like. The second one counts: a communicator has two members at least.
-_SLOWER = f"min by (<job>) (topk by (<job>) (2, {slower()}))"
-SLOW_COMMUNICATOR = f"""{_SLOWER}
+SOME = f"min by (<job>) (topk by (<job>) (2, {slower()}))"
+"""Some GPUs have become slower than their like. The second one counts: a communicator has two members at least."""
+SLOW_COMMUNICATOR = f"""{SOME}
 > on (<job>)
 2 * max by (<job>) (min by (<job>, <node>) ({slower(over="<2 dumps in a row>")}))
 {NEW}"""
@@ -180,8 +180,6 @@ SLOW_COMMUNICATOR = f"""{_SLOWER}
 A late GPU or node holds up every communicator of its stage, and so all GPUs of the stage's other nodes. They begin to be
 slower in another dump than it: two dumps are enough to say so.
 """
-SOME = _SLOWER
-"""Some are slower than their like, and nobody is late."""
 SOMEBODY_LATE = f"""(
   {indented(_SECOND)}
 )

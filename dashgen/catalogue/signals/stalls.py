@@ -29,11 +29,14 @@ Who has survived a longer pause has no watchdog, and waits before its kernels.
 """
 BUSY = 'last_over_time(job:nccl_quiet:seconds{evidence="working"}[<long_pause_range>])'
 """Jobs that worked in silence until a moment ago, as in a long evaluation: only since then do they stand still."""
-WAS_GONE = """job:nccl_dump_age:seconds > 4 * <dump>
+_GONE_NOW = 'max by (<job>) (job:nccl_quiet:seconds{evidence="gone"} >= <pause>)'
+GONE = f"""{_GONE_NOW}
+or on (<job>)
+job:nccl_dump_age:seconds > 4 * <dump>
 and on (<job>)
-last_over_time((time() - max by (<job>) (job:nccl_quiet:seconds{evidence="gone"} >= <pause>))[1d:10m])
+last_over_time((time() - {_GONE_NOW})[1d:10m])
 > time() - job:nccl_dump_age:seconds - 4 * <dump>"""
-"""Jobs that were gone since their last news: whoever has their GPUs and hosts by now is somebody else.
+"""Jobs that are gone, or were since their last news: whoever has their GPUs and hosts by now is somebody else.
 
 Every ten minutes of a day are looked at: what was freed is remembered for longer.
 """

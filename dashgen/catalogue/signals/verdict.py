@@ -25,7 +25,7 @@ from dashgen.catalogue.signals.lateness import (
     comparable,
     late_from,
 )
-from dashgen.catalogue.signals.stalls import BUSY, HABIT, WAS_GONE, WATCHED
+from dashgen.catalogue.signals.stalls import BUSY, GONE, HABIT, WATCHED
 from dashgen.catalogue.signals.transport import ALL, LIKE, LOST, LOST_SOURCES, NOISE, beyond
 from dashgen.model import Signal, Unit, indented, labelled
 
@@ -305,10 +305,8 @@ time()
         # jobs that were killed or restarted: a stall takes two minutes longer.
         expr="""
 label_replace((
-  max by (<job>) (job:nccl_quiet:seconds{evidence="gone"} >= <pause>)
-  or on (<job>)
   """
-        + indented(WAS_GONE)
+        + indented(GONE)
         + """
 ) ^ 0, "state", "gone", "", "")
 or on (<job>)
