@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from processes import tool
 
@@ -59,12 +61,12 @@ def rendered(
     groups: Iterable[RuleGroup],
     site: Site,
     times: Mapping[str, list[float]],
-    only: Callable[[Series], bool] = bool,
+    seen: Callable[[Series], Series | None] = lambda one: one,
 ) -> dict[str, list[dict[str, str]]]:
-    """The texts with which alerts fire on a recording, or some series of it, at the given moments."""
+    """The texts with which alerts fire on a recording, or what is seen of it, at the given moments."""
     files = {"recording.yaml": rule_file(build.recording(site)), "alerts.yaml": rule_file(groups)}
     start = story.start.timestamp()
-    samples = [one for one in read_samples(RECORDINGS / name) if only(one)]
+    samples = [there for one in read_samples(RECORDINGS / name) if (there := seen(one))]
     return rendered_annotations(files, samples, start, 30, story.scrape_interval, times)
 
 
@@ -115,9 +117,10 @@ def test_the_texts_about_a_job_on_one_node_name_it() -> None:
     story = read_story(RECORDINGS / "nvlink-node")
     (fault,) = (each for each in story.faults if each.suspect == "nvlink")
 
-    def of_the_node(one: Series) -> bool:
+    def of_the_node(one: Series) -> Series | None:
         labels = dict(one.labels)
-        return not one.name.startswith("nccl_") or (labels["node"], labels["n_nodes"]) == (fault.node, "1")
+        told = not one.name.startswith("nccl_") or (labels["node"], labels["n_nodes"]) == (fault.node, "1")
+        return one if told else None
 
     site = config.site({"companions": {"dcgm": {"enabled": False}}}, "nvlink-node")
     begins = fault.start.timestamp()
@@ -151,3 +154,24 @@ def test_the_page_of_a_silent_job_says_what_is_known_of_its_processes_and_leads_
         # A test of promtool begins at second 0.
         began = story.start.timestamp() + int(since) / 1000 + 1800
         assert abs(begins - began) <= 60
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_the_page_of_a_job_that_hangs_because_a_node_died_names_it(dies: bool) -> None:
+    tool("promtool")
+    story = read_story(RECORDINGS / "stalled")
+    (fault,) = (each for each in story.faults if each.kind == "hang")
+    begins = fault.start.timestamp()
+    node = min(label for one in read_samples(RECORDINGS / "stalled") for name, label in one.labels if name == "node")
+
+    def of_living_nodes(one: Series) -> Series:
+        there = one.times < (begins if dies and node in " ".join(dict(one.labels).values()) else np.inf)
+        return replace(one, times=one.times[there], values=one.values[there])
+
+    times = {"NcclJobStalled": [begins + 30 * step for step in range(12)]}
+    site = Site()
+    pages = rendered("stalled", story, build.alerts(site, Sensitivity.LOW), site, times, of_living_nodes)
+    told = [texts["description"] for texts in pages["NcclJobStalled"]]
+    assert told
+    assert all(f"nothing has been scraped from {node}: it may be down." in each for each in told) == dies
+    assert any("nothing has been scraped" in each for each in told) == dies

@@ -10,7 +10,7 @@ from dashgen.catalogue import groups
 from dashgen.catalogue.names import VERDICT
 from dashgen.catalogue.runbooks import HANGS
 from dashgen.catalogue.signals.degradation import SINCE
-from dashgen.catalogue.signals.freshness import FIRST, IN_THIS_DUMP
+from dashgen.catalogue.signals.freshness import FIRST, IN_THIS_DUMP, LATELY
 from dashgen.catalogue.signals.hosts import ALONE, HELD, LONELY, MEMORY, TENSOR_ACTIVE, UTILISATION, freed
 from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit, indented, labelled
 
@@ -83,6 +83,13 @@ _LIVES = (
     "{{ end }}{{ end }}{{ end }}"
 )
 """What an alert about a silent job says of its processes."""
+
+# Two looks at presence, of which one may meet a scrape that failed.
+_VANISHED = (
+    f'{{{{ range query "{LATELY} unless on (<job>, <node>) max_over_time(node:nccl_gpus:count[<6 dumps>])" }}}}'
+    "{{ if <same_job> }}Since then nothing has been scraped from {{ .Labels.<node_label> }}: it may be down. {{ end }}{{ end }}"
+)
+"""The nodes whose series ended with the job's news: a node that dies hangs the others, and takes its exporters with it."""
 
 
 def _evidence(word: str, expr: str) -> str:
@@ -184,6 +191,7 @@ ALERTS = (
         + SINCE
         + ", longer than it pauses. {{ with $labels.<gpu_label> }}{{ . }} of {{ end }}{{ with $labels.<node_label> }}{{ . }}, as "
         "nvidia-smi counts, rests while all others spin: its process is dead or has not come to the collective. {{ end }}"
+        + _VANISHED
         + _LIVES
         + "PyTorch aborts a hung job after 8 to 10 "
         "minutes: collect evidence now. Look first whether the processes live, then compare the last opCount of all ranks.",
@@ -200,6 +208,7 @@ ALERTS = (
             "usually one rank that is one operation behind.",
             look_first=(
                 "Where the alert names a node and a GPU: that process. All others wait for it.",
+                "Where it says that a node is scraped no more: is that node up? What does its management controller log?",
                 "Ages of the files: a GPU whose file is new while those of its peers are old has not come to the collective.",
                 "Is it alive? `scontrol show job`, `ps`, `nvidia-smi` on one node: 100 % utilisation does not mean work.",
                 "Where the job logs with NCCL_DEBUG=INFO: the last opCount of every rank; the rank that is behind is the one to look at.",
