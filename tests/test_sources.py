@@ -102,22 +102,36 @@ def attributes(values: dict[str, str]) -> list[dict[str, object]]:
     return [{"key": key, "value": {"stringValue": value}} for key, value in values.items()]
 
 
-def test_prometheus_3_receives_otlp_under_the_names_and_labels_of_the_source(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("translation", "metrics"),
+    [
+        ("", {}),
+        (
+            ", translation_strategy: UnderscoreEscapingWithoutSuffixes",
+            {"busbw": upstream("busbw"), "p2p_busbw": upstream("p2p_busbw")},
+        ),
+    ],
+    ids=["with units", "without"],
+)
+def test_prometheus_3_receives_otlp_under_the_names_and_labels_of_the_source(
+    tmp_path: Path, translation: str, metrics: dict[str, str]
+) -> None:
     program = built("prometheus3", "prometheus", build=False)
-    (tmp_path / "prometheus.yml").write_text("otlp: {promote_resource_attributes: [slurm.job.id]}\n")
+    promoted = f"otlp: {{promote_resource_attributes: [slurm.job.id]{translation}}}\n"
+    (tmp_path / "prometheus.yml").write_text(promoted)
     flags = (f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/data")
     more = ("--web.enable-otlp-receiver", "--web.listen-address=127.0.0.1:PORT")
-    metrics = [
+    sent_ones = [
         posted({"name": upstream("busbw"), "unit": "GB/s"}),
         posted({"name": upstream("exec"), "unit": "us"}),
     ]
     resource = {"attributes": attributes({"service.instance.id": "host-a", "slurm.job.id": "7"})}
-    body = {"resourceMetrics": [{"resource": resource, "scopeMetrics": [{"scope": {}, "metrics": metrics}]}]}
+    body = {"resourceMetrics": [{"resource": resource, "scopeMetrics": [{"scope": {}, "metrics": sent_ones}]}]}
     with serving(program, *flags, *more, ready="/-/ready", log=tmp_path / "log") as url:
         headers = {"Content-Type": "application/json"}
         sent = urllib.request.Request(f"{url}/api/v1/otlp/v1/metrics", json.dumps(body).encode(), headers)
         assert DIRECT.open(sent, timeout=30).status == 200
-        found = of("nccl-otlp")
+        found = of("nccl-otlp", metrics=metrics)
         for key in ("busbw", "exec"):
             query = urllib.parse.urlencode(
                 {"query": build.fill(f"count by (<job>, <node>, <gpu>, <instance>) (<{key}>)", found)}
