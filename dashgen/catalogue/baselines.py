@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal
 
-Evidence = Literal["bandwidth", "slowness", "lateness", "throughput"]
+Evidence = Literal["bandwidth", "slowness", "time", "lateness", "throughput"]
 """What is compared with its past, in the label ``of``."""
 
 HEALTHY: Final = "peer:nccl_evidence:healthy"

@@ -20,11 +20,12 @@ from dashgen.model import Signal, Unit, indented, labelled
 _JUDGED: dict[Evidence, str] = {
     "bandwidth": transport.BANDWIDTH,
     "slowness": transport.SLOW_PATHS,
+    "time": transport.TIME,
     "throughput": throughput.REACHED,
 }
 _SAMPLES = "\nor".join(labelled(promql, "of", of) for of, promql in _JUDGED.items())
 _OF_LATENESS = labelled(lateness.LASTED, "of", "lateness")
-_LABELS = ("<job>", "of", "<peer>", "transport", "<node>", "<gpu>")
+_LABELS = ("<job>", "of", "<peer>", "kinds", "transport", "<node>", "<gpu>")
 
 
 def _enough(healthy: str) -> str:
@@ -86,7 +87,7 @@ unless on (<job>) {unfamiliar("<objected_within>")}
     ),
     Signal(
         name=USUAL,
-        question="What is evidence used to: bandwidth, the slowness of paths, the lateness of GPUs, throughput?",
+        question="What is evidence used to: bandwidth, time in collectives, the slowness of paths, the lateness of GPUs, throughput?",
         healthy="a slow line in the middle of the samples",
         expr=f"quantile_over_time(0.5, {HEALTHY}[2h]) and {_enough(HEALTHY)}",
         unit=Unit.COUNT,

@@ -83,8 +83,22 @@ def by_half(each: str, chosen: str = "") -> str:
     return f"quantile by (<job>, transport) (0.5, {each} {_ON_PATH}{chosen})"
 
 
+def _middle(when: str = "") -> str:
+    """The time that the GPU in the middle spends in collectives, waiting included, of two dumps the longer."""
+    return f"quantile by ({LIKE}) (0.5, max_over_time(gpu:nccl_exec:sum[<2 dumps in a row>]{when}))"
+
+
+TIME = _middle(" offset <believed_after>")
+"""The time in collectives that was judged a moment ago."""
+# A slow wire holds up the GPU in the middle as well. Where it spends no longer than usual in collectives and only the best has
+# fallen, somebody for whom all had to wait comes in time now.
+_HELD_UP = f"""on (<job>, n_nodes, nranks) group_left ()
+max by (<job>, n_nodes, nranks) (
+  {_middle()} > bool ignoring (of) {usual("time")}
+)"""
+
 # All sizes, collectives and algorithms, each against its own past. A frozen file is not judged: what it says is old.
-LOST = f"""{by_half(f"(1 - {_NOW} / ignoring (of) {usual('bandwidth')})")}
+LOST = f"""{by_half(f"(1 - {_NOW} / ignoring (of) {usual('bandwidth')}) * {_HELD_UP}")}
 {NEW}"""
 """How far each transport of a job is below the bandwidth that it is used to."""
 LOST_SOURCES = (

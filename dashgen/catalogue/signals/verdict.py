@@ -4,7 +4,7 @@
 A suspect is the network, NVLink, a late GPU or node, or somebody unknown who slows some GPUs. Its depth is what it
 does, its score how many times over the evidence convinces: effect and significance in one number, weighed by what it
 costs. A suspect is blamed from when its score reaches 1 on the mean of two dumps, or 0.6 on that of ten, and nobody who
-would explain it half convinces, until half of that is left. The verdict is the first of those whom no other explains.
+would explain it half convinces, until a quarter of that is left. The verdict is the first of those whom no other explains.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dashgen.catalogue.baselines import LEAST_OF_MANY, need, spread, unfamiliar,
 from dashgen.catalogue.names import SINCE, VERDICT
 from dashgen.catalogue.signals.freshness import IN_THIS_DUMP, NEW
 from dashgen.catalogue.signals.lateness import (
+    ACROSS_NODES,
     LATEST_ALONE,
     SLOW_COMMUNICATOR,
     SOME,
@@ -31,9 +32,10 @@ from dashgen.model import Signal, Unit, indented, labelled
 
 SUSPECT = ("<job>", "suspect", "transport", "<node>", "<gpu>")
 
-# One path is slow among equal ones. Many paths are looked at, so more is asked. Before anything is learned rails are
-# compared with their like: a GPU number does the same on all nodes, while a node may do something of its own. Mixed
-# communicators hold several GPU numbers, of which one that always comes early looks slow: there a GPU number waits for a past.
+# One path is slow among equal ones. Many paths are looked at, so more is asked. The nodes of an NVLink domain of several are none,
+# as they wait for each other. Before anything is learned rails are compared with their like: a GPU number does the same on all
+# nodes, while a node may do something of its own. Mixed communicators hold several GPU numbers, of which one that always
+# comes early looks slow: there a GPU number waits for a past.
 _ACROSS = 'peer:nccl_slowness:ratio{transport="network"}'
 # Some GPU numbers of a job may send other sizes than the others, as stages of a pipeline and groups of experts do: each
 # then has fewer kinds of collectives than all have together, and a rail that is slower may just send more.
@@ -49,6 +51,7 @@ _ALIKE = f"""unless on (<job>) (
 _ONE = f"""(
   (
     {beyond()}
+    unless on (<job>, transport) {indented(ACROSS_NODES, 4)}
     or
     {without_past(_ACROSS)}
     {indented(_ALIKE, 4)}
@@ -100,8 +103,7 @@ class _Because(NamedTuple):
 
 # Who is late explains a path whose members wait for it. A late GPU explains a whole network as well: the best bandwidth is
 # often that of a GPU whose position favours it, until it waits. A late node does not, because a node whose file is older
-# than the others looks late when a network becomes slow. Slow links inside a node explain why the node is late, and are
-# not explained by that. Any other suspect explains why some GPUs are slower.
+# than the others looks late when a network becomes slow. Slow links inside a node explain why the node is late. Any other suspect explains why some GPUs are slower.
 _EXPLAINS = (
     _Because('suspect="network", <gpu>!=""', "<job>", 'suspect="straggler"'),
     _Because('suspect="network"', "<job>", 'suspect="straggler", <gpu>!=""'),
@@ -109,12 +111,6 @@ _EXPLAINS = (
     _Because('suspect="straggler"', "<job>, <node>", 'suspect="nvlink"'),
     _Because(_SOMEBODY, "<job>", 'suspect="nvlink"'),
     _Because(_SOMEBODY, "<job>", 'suspect="straggler", <node>!=""'),
-    _Because(
-        'suspect="nvlink", <node>!=""',
-        "<job>",
-        'suspect="straggler", <node>!=""',
-        ' unless on (<job>, <node>) job:nccl_suspect:score{suspect="nvlink"} >= 0.5',
-    ),
     _Because('suspect="unknown"', "<job>", 'suspect!="unknown"'),
 )
 
@@ -253,6 +249,7 @@ SIGNALS = (
       {indented(_SOMEBODY_LATE, 6)}
     )
     / {indented(_SOME_NEED, 4)}
+    {indented(_BY_COST, 4)}
     and on (<job>) job:training_throughput_loss:ratio > 0.05
   )
   {indented(comparable('suspect!="straggler"'))}
@@ -274,11 +271,12 @@ and on (<job>) {IN_THIS_DUMP}
         name="job:nccl_suspect:since",
         question="Since when is each suspect blamed?",
         healthy="absent",
-        # The one rule that reads itself. It ends when half of the evidence is gone; while nothing can be judged, as in a
+        # The one rule that reads itself. It ends when three quarters of the evidence are gone: the little that is learned first of a
+        # job asks for much, and would acquit who was late from the start. While nothing can be judged, as in a
         # checkpoint or an evaluation, it waits, and it ends with the job. Of several in one dump, who convinces more was the
         # earlier.
         expr=f"""
-last_over_time(job:nccl_suspect:since[<3 dumps>]) and job:nccl_suspect:score > 0.5
+last_over_time(job:nccl_suspect:since[<3 dumps>]) and job:nccl_suspect:score > 0.25
 or
 last_over_time(job:nccl_suspect:since[<3 dumps>]) and on (<job>) job:nccl_dump_age:seconds > 2.5 * <dump>
 or
@@ -370,7 +368,7 @@ or on (<job>)
 label_replace(0 * job:nccl_gpus:count, "state", "unknown", "", "")""",
         unit=Unit.RATIO,
         labels=("<job>", "state", *SUSPECT[1:]),
-        sources="Two dumps on the mean: of 33 false verdicts in random jobs 20 lasted one dump, and 82 of 122 true ones convince twice over in their first; the mean of ten strays less than half as far. Half of what opens a verdict keeps it open; 1.3 times the job's longest finished pause is no habit any more; PyTorch's heartbeat "
+        sources="Two dumps on the mean: of 33 false verdicts in random jobs 20 lasted one dump, and 82 of 122 true ones convince twice over in their first; the mean of ten strays less than half as far. A quarter of what opens a verdict keeps it open: four first samples ask for three times as much as many do; 1.3 times the job's longest finished pause is no habit any more; PyTorch's heartbeat "
         "monitor aborts after 480 s, so a page after four or six minutes still helps.",
         group=groups.VERDICT,
     ),
