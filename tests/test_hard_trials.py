@@ -713,6 +713,13 @@ def test_a_page_names_the_slow_node_of_a_domain_and_not_the_one_that_waits_for_i
     assert named == {("straggler", fault.node)}
 
 
+def test_nobody_who_waits_in_a_domain_of_several_nodes_is_blamed_for_slow_links() -> None:
+    one = world_trial("racks", 653)
+    assert (one.family, one.scenario.jobs[0].domain) == ("slow-node", 2), "the priors have changed: choose another seed"
+    told = execute(one, rule_files(config.site(one.scenario.site, "racks-653")))
+    assert told and not [each for each in told if dict(each.labels).get("suspect") == "nvlink"]
+
+
 @pytest.mark.parametrize("other", ["size", "collective"])
 def test_rails_that_do_unlike_things_are_not_compared_before_there_is_a_past(other: str) -> None:
     """Two GPU numbers of each node send half as much as the others, in half of the time."""

@@ -467,11 +467,25 @@ def test_a_late_node_is_blamed_although_another_of_its_gpus_is_the_latest_in_eve
     assert told.times == pytest.approx(times[1:]), "from the second dump on"
 
 
+def test_who_is_blamed_stays_until_three_quarters_of_the_evidence_are_gone() -> None:
+    """The samples that are learned first ask for more than none did."""
+    scores = [3.0, 3.0, 3.0, *[0.3] * 10, *[0.2] * 10]
+    times = START + 30.0 * np.arange(len(scores))
+    suspect = (*gpu_labels("GPU0"), ("suspect", "straggler"))
+    (told,) = alone(
+        "job:nccl_suspect:since", [Series("job:nccl_suspect:score", suspect, times, np.array(scores))], times[-1]
+    )
+    assert told.times == pytest.approx(times[:13])
+
+
 # What a transport has lost.
 
 
-def lost(now: Mapping[str, float]) -> float:
-    """The drop of a network by what each size of message reaches, all of which are used to 100 and stray by 2 %."""
+def lost(now: Mapping[str, float], held_up: float = 1.2) -> float:
+    """The drop of a network by what each size of message reaches, all of which are used to 100 and stray by 2 %.
+
+    The GPU in the middle spends ``held_up`` times as long in collectives as it is used to.
+    """
     times = START + 30.0 * np.arange(10)
     job = {"slurm_job_id": "7", "n_nodes": "8", "nranks": "8"}
     samples = [
@@ -486,6 +500,13 @@ def lost(now: Mapping[str, float]) -> float:
             Series("peer:nccl_evidence:usual", learned, times, np.full(10, 100.0)),
             Series("peer:nccl_evidence:spread", learned, times, np.full(10, 0.02)),
         ]
+    alike = job | {"kinds": "4"}
+    for number in range(3):
+        gpu = alike | {"node": "n0", "gpu": f"GPU{number}"}
+        spent = 100.0 * (held_up + 0.5 * (number - 1))
+        samples.append(Series("gpu:nccl_exec:sum", tuple(sorted(gpu.items())), times, np.full(10, spent)))
+    learned = tuple(sorted((alike | {"of": "time"}).items()))
+    samples.append(Series("peer:nccl_evidence:usual", learned, times, np.full(10, 100.0)))
     (told,) = alone(DEPTH, samples, times[-1])
     return float(told.values[-1])
 
@@ -493,3 +514,9 @@ def lost(now: Mapping[str, float]) -> float:
 def test_half_of_the_kinds_of_collectives_tell_what_a_transport_has_lost_and_no_single_one() -> None:
     assert lost({"1-2MB": 40.0, "25-26MB": 99.0, "52-53MB": 100.0, "8-9MB": 97.0}) == pytest.approx(0.02)
     assert lost({"1-2MB": 99.0, "25-26MB": 85.0, "52-53MB": 88.0, "8-9MB": 86.0}) == pytest.approx(0.13)
+
+
+def test_a_transport_has_lost_nothing_while_the_gpu_in_the_middle_is_not_held_up() -> None:
+    """All had to wait for somebody who comes in time now: nobody transfers without waiting any more."""
+    assert lost({"25-26MB": 70.0, "52-53MB": 70.0}, held_up=1.02) == pytest.approx(0.3)
+    assert lost({"25-26MB": 70.0, "52-53MB": 70.0}, held_up=0.98) == 0
