@@ -700,24 +700,17 @@ def test_a_late_gpu_of_two_is_one_page_for_an_hour_although_the_other_has_change
     assert all(ends - begins > 55 * 60 for ((begins, ends),) in pages)
 
 
-@pytest.mark.parametrize("seed", [4, 16])
+@pytest.mark.parametrize("seed", [4, 16, 527])
 def test_a_page_names_the_slow_node_of_a_domain_and_not_the_one_that_waits_for_it(seed: int) -> None:
     one = world_trial("racks", seed)
     (fault,) = (each for each in one.recording.faults if each.kind != "none")
-    assert (one.family, one.scenario.jobs[0].domain) == ("slow-node", 2), "the priors have changed: choose another seed"
+    assert one.family == "slow-node" and one.scenario.jobs[0].domain > 1, "the priors have changed: choose another seed"
     named = {
         (labels["suspect"], labels["node"])
         for each in execute(one, rule_files(config.site(one.scenario.site, f"racks-{seed}")))
         if "suspect" in (labels := dict(each.labels)) and labels["severity"] == "critical"
     }
     assert named == {("straggler", fault.node)}
-
-
-def test_nobody_who_waits_in_a_domain_of_several_nodes_is_blamed_for_slow_links() -> None:
-    one = world_trial("racks", 653)
-    assert (one.family, one.scenario.jobs[0].domain) == ("slow-node", 2), "the priors have changed: choose another seed"
-    told = execute(one, rule_files(config.site(one.scenario.site, "racks-653")))
-    assert told and not [each for each in told if dict(each.labels).get("suspect") == "nvlink"]
 
 
 @pytest.mark.parametrize("other", ["size", "collective"])

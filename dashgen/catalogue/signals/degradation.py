@@ -234,7 +234,7 @@ Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
             ),
             tell_apart=COMMUNICATION,
             act=(
-                "A domain of several nodes, as in a rack of NVL72, is slow as a whole, and none of its nodes is named: compare the "
+                "A domain of several nodes, as in a rack of NVL72, is slow as a whole, and one of its nodes is named: compare the "
                 "counters of all before you drain one.",
                 "Drain the node, run nccl-tests and p2pBandwidthLatencyTest inside it, compare with a healthy node.",
             ),

@@ -158,9 +158,9 @@ avg by (<job>, transport, <node>, <gpu>) (
 )
 
 
-def beyond(chosen: str = "") -> str:
-    """What each of the chosen paths has lost beyond its like."""
-    now = f"min_over_time(peer:nccl_slowness:ratio{chosen and f'{{{chosen}}}'}[<2 dumps in a row>])"
+def beyond(chosen: str = "", dumps: int = 2) -> str:
+    """What each of the chosen paths has lost beyond its like, in so many dumps in a row."""
+    now = f"min_over_time(peer:nccl_slowness:ratio{chosen and f'{{{chosen}}}'}[<{dumps} dumps in a row>])"
     return f"{now} - ignoring (of) {usual('slowness', chosen)}"
 
 

@@ -16,7 +16,6 @@ from dashgen.catalogue.baselines import LEAST_OF_MANY, need, spread, unfamiliar,
 from dashgen.catalogue.names import SINCE, VERDICT
 from dashgen.catalogue.signals.freshness import IN_THIS_DUMP, NEW
 from dashgen.catalogue.signals.lateness import (
-    ACROSS_NODES,
     LATEST_ALONE,
     SLOW_COMMUNICATOR,
     SOME,
@@ -32,10 +31,10 @@ from dashgen.model import Signal, Unit, indented, labelled
 
 SUSPECT = ("<job>", "suspect", "transport", "<node>", "<gpu>")
 
-# One path is slow among equal ones. Many paths are looked at, so more is asked. The nodes of an NVLink domain of several are none,
-# as they wait for each other. Before anything is learned rails are compared with their like: a GPU number does the same on all
-# nodes, while a node may do something of its own. Mixed communicators hold several GPU numbers, of which one that always
-# comes early looks slow: there a GPU number waits for a past.
+# One path is slow among equal ones. Many paths are looked at, so more is asked. The nodes of a domain of several wait for each
+# other, so slow links take as many dumps as it takes to see who is late. Before anything is learned rails are compared with
+# their like: a GPU number does the same on all nodes, while a node may do something of its own. Mixed communicators hold
+# several GPU numbers, of which one that always comes early looks slow: there a GPU number waits for a past.
 _ACROSS = 'peer:nccl_slowness:ratio{transport="network"}'
 # Some GPU numbers of a job may send other sizes than the others, as stages of a pipeline and groups of experts do: each
 # then has fewer kinds of collectives than all have together, and a rail that is slower may just send more.
@@ -50,8 +49,9 @@ _ALIKE = f"""unless on (<job>) (
 )"""
 _ONE = f"""(
   (
-    {beyond()}
-    unless on (<job>, transport) {indented(ACROSS_NODES, 4)}
+    {beyond('transport!="nvlink"')}
+    or
+    {beyond('transport="nvlink"', dumps=3)}
     or
     {without_past(_ACROSS)}
     {indented(_ALIKE, 4)}
@@ -103,13 +103,20 @@ class _Because(NamedTuple):
 
 # Who is late explains a path whose members wait for it. A late GPU explains a whole network as well: the best bandwidth is
 # often that of a GPU whose position favours it, until it waits. A late node does not, because a node whose file is older
-# than the others looks late when a network becomes slow. Slow links inside a node explain why the node is late. Any other suspect explains why some GPUs are slower.
+# than the others looks late when a network becomes slow. Slow links inside a node explain why the node is late, and are
+# not explained by that. Any other suspect explains why some GPUs are slower.
 _EXPLAINS = (
     _Because('suspect="network", <gpu>!=""', "<job>", 'suspect="straggler"'),
     _Because('suspect="network"', "<job>", 'suspect="straggler", <gpu>!=""'),
     _Because(_SOME_PATH, "<job>", _SOMEBODY),
     _Because('suspect="straggler"', "<job>, <node>", 'suspect="nvlink"'),
     _Because(_SOMEBODY, "<job>", 'suspect="nvlink"'),
+    _Because(
+        'suspect="nvlink", <node>!=""',
+        "<job>",
+        'suspect="straggler", <node>!=""',
+        ' unless on (<job>, <node>) job:nccl_suspect:score{suspect="nvlink"} >= 0.5',
+    ),
     _Because(_SOMEBODY, "<job>", 'suspect="straggler", <node>!=""'),
     _Because('suspect="unknown"', "<job>", 'suspect!="unknown"'),
 )
