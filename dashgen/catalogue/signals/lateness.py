@@ -200,15 +200,17 @@ Who waits is later than the rest as well. A slow network makes nobody come later
 _WITHIN_A_NODE = "\nor\n".join(
     f'count_values by (<job>) ("nranks", max by (<job>, <node>) (<present>) / {part})' for part in (1, 2, 4)
 )
+ACROSS_NODES = f"""(
+  job:nccl_transport:info{{transport="nvlink"}}
+  unless on (<job>, nranks) (
+    {indented(_WITHIN_A_NODE, 4)}
+  )
+)"""
+"""Jobs with an NVLink domain of several nodes, as in a rack."""
 # A domain may span several nodes: those that wait in it arrive late at other domains together with the one they wait for.
 _WAITS = f"""max by (<job>, <node>) (
   clamp_min({beyond('transport="nvlink"')}, 0)
-  and on (<job>) (
-    job:nccl_transport:info{{transport="nvlink"}}
-    unless on (<job>, nranks) (
-      {indented(_WITHIN_A_NODE, 6)}
-    )
-  )
+  and on (<job>) {indented(ACROSS_NODES)}
 )
 or
 0 * max by (<job>, <node>) (<present>)"""

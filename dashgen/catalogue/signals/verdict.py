@@ -16,6 +16,7 @@ from dashgen.catalogue.baselines import LEAST_OF_MANY, need, spread, unfamiliar,
 from dashgen.catalogue.names import SINCE, VERDICT
 from dashgen.catalogue.signals.freshness import IN_THIS_DUMP, NEW
 from dashgen.catalogue.signals.lateness import (
+    ACROSS_NODES,
     LATEST_ALONE,
     SLOW_COMMUNICATOR,
     SOME,
@@ -31,10 +32,9 @@ from dashgen.model import Signal, Unit, indented, labelled
 
 SUSPECT = ("<job>", "suspect", "transport", "<node>", "<gpu>")
 
-# One path is slow among equal ones. Many paths are looked at, so more is asked. The nodes of a domain of several wait for each
-# other, so slow links take as many dumps as it takes to see who is late. Before anything is learned rails are compared with
-# their like: a GPU number does the same on all nodes, while a node may do something of its own. Mixed communicators hold
-# several GPU numbers, of which one that always comes early looks slow: there a GPU number waits for a past.
+# One path is slow among equal ones. The nodes of a domain of several wait for each other, so their links take as many dumps as
+# it takes to see who is late. Before anything is learned rails are compared: a GPU number does the same on all nodes, a node
+# may do something of its own. Of mixed communicators one number may always come early and look slow, so it waits for a past.
 _ACROSS = 'peer:nccl_slowness:ratio{transport="network"}'
 # Some GPU numbers of a job may send other sizes than the others, as stages of a pipeline and groups of experts do: each
 # then has fewer kinds of collectives than all have together, and a rail that is slower may just send more.
@@ -49,7 +49,8 @@ _ALIKE = f"""unless on (<job>) (
 )"""
 _ONE = f"""(
   (
-    {beyond('transport!="nvlink"')}
+    {beyond()}
+    unless on (<job>, transport) {indented(ACROSS_NODES, 4)}
     or
     {beyond('transport="nvlink"', dumps=3)}
     or
@@ -278,10 +279,9 @@ and on (<job>) {IN_THIS_DUMP}
         name="job:nccl_suspect:since",
         question="Since when is each suspect blamed?",
         healthy="absent",
-        # The one rule that reads itself. It ends when three quarters of the evidence are gone: the little that is learned first of a
-        # job asks for much, and would acquit who was late from the start. While nothing can be judged, as in a
-        # checkpoint or an evaluation, it waits, and it ends with the job. Of several in one dump, who convinces more was the
-        # earlier.
+        # The one rule that reads itself. It ends when three quarters of the evidence are gone: what is learned first asks for much,
+        # and would acquit who was late from the start. While nothing can be judged, as in a checkpoint or an evaluation, it
+        # waits, and it ends with the job. Of several in one dump, who convinces more was the earlier.
         expr=f"""
 last_over_time(job:nccl_suspect:since[<3 dumps>]) and job:nccl_suspect:score > 0.25
 or
