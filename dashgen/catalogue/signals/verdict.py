@@ -112,13 +112,13 @@ _EXPLAINS = (
     _Because(_SOME_PATH, "<job>", _SOMEBODY),
     _Because('suspect="straggler"', "<job>, <node>", 'suspect="nvlink"'),
     _Because(_SOMEBODY, "<job>", 'suspect="nvlink"'),
+    _Because(_SOMEBODY, "<job>", 'suspect="straggler", <node>!=""'),
     _Because(
         'suspect="nvlink", <node>!=""',
         "<job>",
         'suspect="straggler", <node>!=""',
         ' unless on (<job>, <node>) job:nccl_suspect:score{suspect="nvlink"} >= 0.5',
     ),
-    _Because(_SOMEBODY, "<job>", 'suspect="straggler", <node>!=""'),
     _Because('suspect="unknown"', "<job>", 'suspect!="unknown"'),
 )
 
