@@ -6,6 +6,7 @@ from dashgen.model import Annotation, Dashboard, Panel, Query, Row, Unit, Variab
 
 JOB = 'slurm_job_id=~"$job"'
 BANDWIDTH = Query(expr=f"job:nccl_bandwidth:best{{{JOB}}}", legend="{{transport}}")
+JOBS = Query(expr=f"count(job:nccl_bandwidth:best{{{JOB}}})", legend="jobs")
 
 NUMBERS = (
     Panel(
@@ -20,11 +21,11 @@ NUMBERS = (
         decimals=1,
     ),
     Panel(
-        title="How to read this board",
-        description="From **left** to right.",
-        type="text",
+        title="Jobs now",
+        description="Compare with yesterday.",
+        type="stat",
         unit=Unit.COUNT,
-        queries=(),
+        queries=(JOBS,),
         width=18,
         height=4,
     ),
@@ -84,21 +85,8 @@ DETAILS = (
         columns={"slurm_job_id": "Job", "Value": "Bandwidth", "Value #B": "Degraded"},
         column_units={"Value #B": Unit.BOOL},
         steps=((None, "bad"), (100, "ok")),
-        links={"Open": "/d/dashgen-nccl-job?${__url_time_range}&var-job=${__data.fields.slurm_job_id}"},
-    ),
-    Panel(
-        title="Jobs over time",
-        description="One line per job.",
-        type="table",
-        unit=Unit.GBPS,
-        queries=(
-            Query(expr=f"max by (slurm_job_id) (job:nccl_bandwidth:best{{{JOB}}})"),
-            Query(expr=f"max by (slurm_job_id) (job:nccl_degraded:now{{{JOB}}})"),
-        ),
-        columns={"slurm_job_id": "Job", "Value": "Bandwidth", "Value #B": "Degraded"},
-        column_units={"Value #B": Unit.BOOL},
-        trend=True,
         order="-Bandwidth",
+        links={"Open": "/d/dashgen-nccl-job?${__url_time_range}&var-job=${__data.fields.slurm_job_id}"},
     ),
 )
 
@@ -112,7 +100,7 @@ BOARD = Dashboard(
         Row(title="Details", panels=DETAILS, collapsed=True),
         Row(
             title="After the fold",
-            panels=(Panel(title="Runbook", description="See there.", type="text", unit=Unit.COUNT, queries=()),),
+            panels=(Panel(title="Last", description="See there.", type="stat", unit=Unit.COUNT, queries=(JOBS,)),),
         ),
     ),
     variables=(Variable(name="job", label="slurm_job_id", series="job:nccl_bandwidth:best", title="Job"),),

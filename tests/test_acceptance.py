@@ -115,6 +115,24 @@ def test_what_cannot_be_an_acceptance_is_refused_with_file_and_line(name: str, s
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("time   algbw", "time(us)   algbw", "no table of nccl-tests"),
+        ("67108864 ", f"{'9' * 5000} ", r"log\.txt:13: Exceeds the limit"),
+        ("443.39", "1e999", r"log\.txt:15: busbw inf is no bandwidth"),
+        ("443.39", "nan", r"log\.txt:15: busbw nan is no bandwidth"),
+    ],
+)
+def test_a_table_with_impossible_values_is_refused(tmp_path: Path, old: str, new: str, says: str) -> None:
+    log = tmp_path / "log.txt"
+    text = (SAMPLES / "no-in-place.txt").read_text(encoding="utf-8")
+    head, table = text.split("#       size")
+    log.write_text(f"{head}#       size{table.replace(old, new, 1)}", encoding="utf-8")
+    with pytest.raises(UserError, match=says):
+        ncclperf.acceptance([log])
+
+
 def test_a_table_without_the_name_of_its_test_is_asked_for_it_where_two_tests_look_alike(tmp_path: Path) -> None:
     log = tmp_path / "log.txt"
     lines = (SAMPLES / "no-in-place.txt").read_text(encoding="utf-8").splitlines(keepends=True)

@@ -58,6 +58,17 @@ def imports(path: Path) -> Iterator[str]:
                 yield full if full in modules() else base
 
 
+def named(path: Path) -> set[str]:
+    """All that a file imports, of any package: modules, and what they hold."""
+    found = set()
+    for node in nodes(path):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
 def layer(module: str) -> int:
     top = module.split(".")[0]
     found = [number for number, names in enumerate(LAYERS) if top in names]
@@ -92,11 +103,17 @@ def test_only_the_command_line_prints() -> None:
 
 def test_only_one_client_asks_servers_of_others() -> None:
     for module, path in modules().items():
-        imported = {alias.name for node in nodes(path) if isinstance(node, ast.Import) for alias in node.names}
-        if imported & {"urllib.request", "urllib3", "http.client", "socket"}:
+        if {"urllib.request", "urllib3", "http.client", "socket"} & named(path):
             # The engine asks the programs that it starts itself.
             ours = ("engine.loopback",)
             assert module in ("live.client.http", "live.client.connections", *ours), module
+
+
+def test_only_the_engine_starts_programs() -> None:
+    for module, path in modules().items():
+        if "subprocess" in named(path):
+            # Overlays are evaluated in a process of dashgen's own, which may do nothing else.
+            assert module.startswith("engine.") or module == "jsonnet.sandbox", module
 
 
 def test_what_is_slow_to_import_waits_for_the_command_that_needs_it() -> None:

@@ -6,13 +6,16 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from dashgen import build, catalogue, durations
+from dashgen import build, catalogue, durations, promql
 from dashgen.build import spoken
+from dashgen.build.placeholders import fill
+from dashgen.catalogue.baselines import SPREAD
 from dashgen.catalogue.groups import SLOW
 from dashgen.catalogue.metrics import METRICS
 from dashgen.config import site as config
@@ -160,10 +163,24 @@ def test_a_laxer_threshold_in_a_lower_tier_is_refused_when_the_catalogue_is_load
         replace(alert, tiers={**alert.tiers, Sensitivity.LOW: lax})
 
 
-def test_no_recorded_series_above_the_peer_level_keeps_an_unbounded_label() -> None:
-    for signal in catalogue.SIGNALS:
-        if not signal.name.startswith("peer:"):
-            assert not {"message_size", "version", "comm_name", "<peer>"} & set(signal.labels), signal.name
+@pytest.mark.parametrize("name", SITES)
+def test_a_recorded_series_has_the_labels_that_it_is_said_to_have(name: str) -> None:
+    own = site(name)
+
+    def spelt(labels: Iterable[str]) -> set[str]:
+        return {word for each in labels for word in fill(each, own).replace(" ", "").split(",")}
+
+    known = {signal.name: spelt(signal.labels) for signal in catalogue.SIGNALS}
+    of_target = {own.labels.job, own.labels.node, own.labels.gpu, own.labels.instance, own.labels.cluster} - {""}
+    known |= {own.metric(metric.key): {*metric.labels, *of_target} for metric in METRICS}
+    for signal, expr in build.signals(own).items():
+        found = promql.labels(promql.parse(expr), known)
+        # Nothing tells that bandwidth, alone of what is used to something, has no source of throughput.
+        maybe = {"evidence"} if signal == SPREAD else set()
+        assert not found.all_but and found.names <= known[signal] | maybe, signal
+        assert name != "defaults" or known[signal] <= found.names, signal
+        if not signal.startswith("peer:"):
+            assert not {"message_size", "version", "comm_name"} & found.names, signal
 
 
 def test_every_duration_follows_the_dump_interval() -> None:

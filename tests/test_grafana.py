@@ -156,7 +156,7 @@ def test_ids_are_unique_and_in_reading_order() -> None:
 
 def test_a_collapsed_row_holds_its_panels_and_takes_one_line() -> None:
     row, after = panel("Details"), panel("After the fold")
-    assert [each["title"] for each in row["panels"]] == ["Slowest GPUs", "Jobs", "Jobs over time"]
+    assert [each["title"] for each in row["panels"]] == ["Slowest GPUs", "Jobs"]
     assert after["gridPos"]["y"] == row["gridPos"]["y"] + 1
     assert all(each["gridPos"]["y"] > row["gridPos"]["y"] for each in row["panels"])
 
@@ -171,7 +171,13 @@ def test_panels_of_any_size_never_overlap(bands: list[tuple[list[tuple[int, int]
     for number, (band, collapsed, title) in enumerate(bands):
         made = [
             Panel(
-                title=f"{number}.{index}", description="D", type="text", unit=Unit.COUNT, queries=(), width=w, height=h
+                title=f"{number}.{index}",
+                description="D",
+                type="stat",
+                unit=Unit.COUNT,
+                queries=(Query(expr="up"),),
+                width=w,
+                height=h,
             )
             for index, (w, h) in enumerate(band)
         ]
@@ -181,7 +187,7 @@ def test_panels_of_any_size_never_overlap(bands: list[tuple[list[tuple[int, int]
     assert_disjoint(made_board["panels"])
     for row in made_board["panels"]:
         assert_disjoint(row.get("panels", []))
-    assert sum(each["type"] == "text" for each in panels(made_board)) == sum(len(band) for band, _, _ in bands)
+    assert sum(each["type"] == "stat" for each in panels(made_board)) == sum(len(band) for band, _, _ in bands)
 
 
 # The frame.
@@ -297,29 +303,6 @@ def test_a_table_joins_its_queries_and_shows_the_listed_columns_in_order() -> No
     ) == 2
     assert overrides["Job"][0]["id"] == "links"
     assert {(each["format"], each["instant"]) for each in table["targets"]} == {("table", True)}
-
-
-def test_a_table_of_curves_asks_for_time_series_and_turns_each_into_a_cell() -> None:
-    table = panel("Jobs over time")
-    assert [each["id"] for each in table["transformations"]] == [
-        "timeSeriesTable",
-        "filterFieldsByName",
-        "merge",
-        "organize",
-    ]
-    assert {(each["format"], each["instant"]) for each in table["targets"]} == {("time_series", False)}
-    assert table["transformations"][-1]["options"]["renameByName"] == {
-        "slurm_job_id": "Job",
-        "Trend #A": "Bandwidth",
-        "Trend #B": "Degraded",
-    }
-    cells = {
-        each["matcher"]["options"]: item["value"]["type"]
-        for each in table["fieldConfig"]["overrides"]
-        for item in each["properties"]
-        if item["id"] == "custom.cellOptions"
-    }
-    assert cells == {"Bandwidth": "sparkline", "Degraded": "sparkline"}
     assert table["options"]["sortBy"] == [{"displayName": "Bandwidth", "desc": True}]
 
 

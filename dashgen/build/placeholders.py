@@ -13,6 +13,7 @@ from dashgen.build.once import once
 from dashgen.catalogue.metrics import METRICS
 from dashgen.catalogue.metrics.inspector import WAITING
 from dashgen.catalogue.runbooks import ROCM
+from dashgen.catalogue.signals.freshness import FORGOTTEN
 from dashgen.config.site import Site
 from dashgen.guard.grammar import escaped
 
@@ -30,9 +31,9 @@ LARGE = 'message_size=~"[0-9]+-[0-9]+(MB|GB)"'
 # What makes two series comparable beside the job.
 PEER = "comm_name, n_nodes, nranks, collective, message_size, algo_proto"
 
-# A job is known while anything is new or its processes live, and for no more than two hours after: files that a killed
-# job has left behind are nobody's.
-_SEEN = """last_over_time(job:nccl_progress:timestamp[110m])
+# A job is known while anything is new or its processes live, and for a time after: files that a killed job has left
+# behind are nobody's.
+_SEEN = """last_over_time(job:nccl_progress:timestamp[{forgotten}])
   or
   last_over_time(job:nccl_quiet:seconds{{evidence=~"working|spinning|idle"}}[{span}])"""
 
@@ -150,7 +151,7 @@ def _times(site: Site) -> dict[str, str]:
     return {
         "dump": number(site.dump_interval),
         "every": number(evaluated_every(site)),
-        "seen": _SEEN.format(span=durations.text(3 * site.dump_interval)),
+        "seen": _SEEN.format(forgotten=durations.text(FORGOTTEN), span=durations.text(3 * site.dump_interval)),
         "present": f"last_over_time(node:nccl_gpus:count[{looked}])",
         # A window that holds the last result of a group that is evaluated every four dumps.
         "slow_result": looked,

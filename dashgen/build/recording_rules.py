@@ -33,7 +33,7 @@ def signals(site: Site) -> dict[str, str]:
 
 
 def recording(site: Site) -> tuple[RuleGroup, ...]:
-    """The recording rules, evaluated once a dump, or more slowly."""
+    """The recording rules, evaluated once a dump and once a minute at least, or more slowly."""
     groups: dict[str, list[RecordingRule]] = {}
     for name, expr in signals(site).items():
         rule = RecordingRule(record=name, expr=expr)

@@ -55,9 +55,12 @@ def cost(
         raise UserError(f"--jobs {jobs}: more jobs than GPUs; give {gpus} at most")
     site = site_of(config)
     found = _survey(prometheus, site, days, tenant, timeout) if prometheus else None
-    if found is None and gpus is None:
+    if gpus:
+        fleet = usual(gpus, jobs or max(1, gpus // JOB), scrape, days)
+    elif found:
+        fleet = found.fleet
+    else:
         raise UserError("cost: needs a fleet; give --gpus N, or --prometheus URL")
-    fleet = usual(gpus, jobs or max(1, gpus // JOB), scrape, days) if gpus else found.fleet if found else usual(1, 1)
     fleet = replace(fleet, nccl=series) if series else fleet
     bill = forecast(fleet, site)
     live = found.bill if found and gpus is None else None

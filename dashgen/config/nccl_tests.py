@@ -20,7 +20,7 @@ import yaml
 
 from dashgen.catalogue.metrics.inspector import MIN_SIZE
 from dashgen.config import site as config
-from dashgen.config.site import Collective, SizeClass
+from dashgen.config.site import MOST_GBPS, Collective, SizeClass
 from dashgen.errors import UserError
 from dashgen.guard.files import parse_yaml, read_bytes, read_text
 from dashgen.model import TRANSPORTS, Transport
@@ -51,7 +51,7 @@ _TEST = re.compile(rf"(?<![a-z])({_NAMES})_perf")
 _TEST_OF_FILE = re.compile(rf"(?<![a-z])({_NAMES})(?![a-z])")
 _START = re.compile(r"\bnThread\s+\d+\s+nGpus\s+\d+\s+minBytes\b")
 _RANK = re.compile(r"\bRank\s+\d+\s+(?:Group\s+(\d+)\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\b")
-_HEADER = re.compile(r"\bsize\s+count\b.*\btime\b.*\bbusbw\b|\bsize\s+count\b.*\bcputime\b.*\bbusbw\b")
+_HEADER = re.compile(r"\bsize\s+count\s(?:.*\s)?(?:cpu)?time\s(?:.*\s)?busbw\b")
 _ROW = re.compile(r"(?:^|[\s>:|])(\d+)\s+(\d+)\s+([a-z][a-z0-9_]*)\s+(\S.*)$")
 _WRONG = re.compile(r"Out of bounds values\s*:\s*(\d+)\s+FAILED")
 
@@ -148,16 +148,19 @@ def _computed_wrongly(where: str, count: str) -> UserError:
 
 
 def _add_row(run: Run, row: re.Match[str], columns: list[str], where: str) -> None:
-    size, count, kind, rest = int(row[1]), int(row[2]), row[3], row[4].split()
+    kind, rest = row[3], row[4].split()
     timed = columns[next(place for place, name in enumerate(columns) if name.endswith("time")) :]
     # Columns before the times may be blank, those of the times never are.
     if not len(timed) <= len(rest) <= len(columns) - 3:
         raise UserError(f"{where}: {len(rest) + 3} values under {len(columns)} columns; is the log damaged?")
     middle, values = rest[: -len(timed)], rest[-len(timed) :]
     try:
+        size, count = int(row[1]), int(row[2])
         reached = min(float(value) for name, value in zip(timed, values, strict=True) if name == "busbw")
     except ValueError as error:
         raise UserError(f"{where}: {error}; is the log damaged?") from error
+    if not reached < MOST_GBPS:
+        raise UserError(f"{where}: busbw {reached:g} is no bandwidth in GB/s; is the log damaged?")
     for name, value in zip(timed, values, strict=True):
         if name == "#wrong" and value not in ("0", "N/A"):
             raise _computed_wrongly(where, value)

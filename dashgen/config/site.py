@@ -74,7 +74,9 @@ class Labels(Section):
 
 Collective = Literal["AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce"]
 SizeClass = Literal["small", "medium", "large"]
-Bandwidth = Annotated[Number, Field(gt=0, lt=1e6)]
+MOST_GBPS = 1e6
+"""Beyond any bus bandwidth in GB/s."""
+Bandwidth = Annotated[Number, Field(gt=0, lt=MOST_GBPS)]
 
 
 class Site(Section):

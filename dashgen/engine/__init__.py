@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules and recordings in, evaluated series and alerts out: the only package that starts processes."""
+"""Rules and recordings in, evaluated series and alerts out: the only package that starts programs."""

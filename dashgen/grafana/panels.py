@@ -68,7 +68,7 @@ def _common(panel: Panel, style: Style) -> Json:
 
 def _target(panel: Panel, index: int, style: Style) -> core.Target:
     query = panel.queries[index]
-    table = panel.type == "table" and not panel.trend
+    table = panel.type == "table"
     return core.Target(
         expr=query.expr,
         legendFormat=query.legend or "__auto",
@@ -205,11 +205,6 @@ def _heatmap(panel: Panel, style: Style) -> tuple[core.Panel, Json]:
     return raw, {"fieldConfig": {"defaults": _defaults(panel, custom)}, "options": options}
 
 
-def _text(panel: Panel, style: Style) -> tuple[core.Panel, Json]:
-    """The description as Markdown in the panel itself."""
-    return core.Text(title=panel.title, content=panel.description), {}
-
-
 # Tables: one line per thing, joined from instant queries.
 
 
@@ -232,8 +227,6 @@ def _table(panel: Panel, style: Style) -> tuple[core.Panel, Json]:
 
 def _column(panel: Panel, name: str) -> str:
     """The name that Grafana gives a value column: with the query's letter only if there are several queries."""
-    if panel.trend:
-        return f"Trend {name.removeprefix('Value').strip() or '#A'}" if name.startswith("Value") else name
     if len(panel.queries) == 1:
         return "Value" if name == "Value #A" else name
     return "Value #A" if name == "Value" else name
@@ -244,10 +237,9 @@ def _transformations(panel: Panel, columns: Mapping[str, str]) -> list[Json]:
 
     Filtering comes first: a label that only one query has would otherwise keep the lines apart.
     """
-    curves = [{"id": "timeSeriesTable", "options": {}}] if panel.trend else []
     merge = [{"id": "merge", "options": {}}] if len(panel.queries) > 1 else []
     if not columns:
-        return [*curves, *merge, {"id": "organize", "options": {"excludeByName": {"Time": True}}}]
+        return [*merge, {"id": "organize", "options": {"excludeByName": {"Time": True}}}]
     # Time as well: without a column that all of them have, and an empty answer has no other, Grafana joins nothing.
     names = [*(["Time"] if merge else []), *columns]
     keep = {"id": "filterFieldsByName", "options": {"include": {"names": names}}}
@@ -255,7 +247,7 @@ def _transformations(panel: Panel, columns: Mapping[str, str]) -> list[Json]:
     if panel.across:
         return _grid(panel, columns, order)
     options = {"excludeByName": {"Time": True} if merge else {}, "indexByName": order, "renameByName": dict(columns)}
-    return [*curves, keep, *merge, {"id": "organize", "options": options}]
+    return [keep, *merge, {"id": "organize", "options": options}]
 
 
 def _grid(panel: Panel, columns: Mapping[str, str], order: Mapping[str, int]) -> list[Json]:
@@ -274,7 +266,7 @@ def _grid(panel: Panel, columns: Mapping[str, str], order: Mapping[str, int]) ->
 
 def _is_value(panel: Panel, name: str) -> bool:
     """Whether a column holds numbers: in a grid all but the first do."""
-    return name not in list(panel.columns)[:1] if panel.across else name.startswith(("Value", "Trend"))
+    return name not in list(panel.columns)[:1] if panel.across else name.startswith("Value")
 
 
 def _column_overrides(panel: Panel, columns: Mapping[str, str]) -> list[Json]:
@@ -288,10 +280,7 @@ def _column_overrides(panel: Panel, columns: Mapping[str, str]) -> list[Json]:
             # Grafana takes a label that looks like a number for one: job 41502 of a table in percent is 4150200 %.
             said = {"mappings": _words(panel.words)} if panel.words else {}
             overrides.append(override("byName", title, unit="string", **said))
-    for name, title in columns.items():
-        if name.startswith("Trend"):
-            overrides.append(override("byName", title, custom__cellOptions=_SPARKLINE))
-    if panel.steps and not panel.trend:
+    if panel.steps:
         overrides += [
             override("byName", title, custom__cellOptions=_PAINTED)
             for name, title in columns.items()
@@ -313,7 +302,6 @@ def _words(words: Mapping[str, str]) -> list[Json]:
 
 
 _PAINTED: Json = {"type": "color-background", "mode": "basic"}
-_SPARKLINE: Json = {"type": "sparkline", "drawStyle": "line", "fillOpacity": 15, "hideValue": False, "lineWidth": 1}
 
 
 def _unit(title: str, unit: Unit) -> Json:
@@ -342,7 +330,6 @@ _BUILDERS: Mapping[PanelType, Callable[[Panel, Style], tuple[core.Panel, Json]]]
     "heatmap": _heatmap,
     "state-timeline": _state_timeline,
     "bargauge": _bar_gauge,
-    "text": _text,
 }
 
 TYPES = tuple(_BUILDERS)

@@ -12,7 +12,7 @@ from dashgen.model.words import Unit, require
 
 _SLUG = re.compile(r"[a-z][a-z0-9-]*")
 
-PanelType = Literal["timeseries", "stat", "table", "heatmap", "state-timeline", "bargauge", "text"]
+PanelType = Literal["timeseries", "stat", "table", "heatmap", "state-timeline", "bargauge"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,9 +45,9 @@ class Panel:
     A table with ``across`` is a grid: its first column holds a label, and the values of the label ``across`` are the
     others, in the order of ``columns`` and as far as there are any.
 
-    A table with ``trend`` shows values as small curves; ``order`` is the title of the column that it is sorted by, with
-    a minus in front for the largest on top; ``words`` are better words for what labels say. A ``sentence`` is a stat
-    that shows the names of its series, coloured by their values.
+    ``order`` is the title of the column that a table is sorted by, with a minus in front for the largest on top;
+    ``words`` are better words for what labels say. A ``sentence`` is a stat that shows the names of its series,
+    coloured by their values.
     """
 
     title: str
@@ -74,7 +74,6 @@ class Panel:
     line_colours: Mapping[str, str] = field(default_factory=dict)
     line_names: Mapping[str, str] = field(default_factory=dict)
     lowest_first: bool = False
-    trend: bool = False
     across: str = ""
     order: str = ""
     words: Mapping[str, str] = field(default_factory=dict)
@@ -82,9 +81,8 @@ class Panel:
 
     def __post_init__(self) -> None:
         require(self.title and self.description and self.unit, f"{self.title}: needs a title, description and unit")
-        require(self.queries or self.type == "text", f"{self.title}: asks nothing")
+        require(self.queries, f"{self.title}: asks nothing")
         require(1 <= self.width <= 24 and self.height >= 2, f"{self.title}: does not fit the grid")
-        require(not self.trend or self.type == "table", f"{self.title}: only a table shows small curves")
         grid = self.type == "table" and len(self.queries) <= 1 and len(self.columns) > 1
         require(not self.across or grid, f"{self.title}: a grid is a table of one query, with its columns")
         known = not self.order or self.order.removeprefix("-") in self.columns.values()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dashgen.catalogue.boards.gpus import GPUS
 from dashgen.catalogue.boards.parts import FEW, JOB, JOBS, SCRAPED, answers, of_nodes, threshold
+from dashgen.catalogue.signals.fabric.counters import LIMITS
 from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit, Variable
 
 NODE = Variable(name="node", label="<node_label>", series=f"{JOBS}{{<of_job>}}", title="Node", narrows=True)
@@ -24,6 +25,7 @@ TARGET = Variable(
 _HERE = '<instance_label>=~"$target", <in_cluster>'
 _PORT = "{{<node_label>}} {{device}} {{port}}"
 _NAMED = of_nodes("<of_job>")
+_AN_HOUR = {name: f"{limit * 3600:,.0f}" for name, limit in LIMITS.items()}
 _LINK_STATES = {
     0: ("no data", "neutral"),
     1: ("down", "bad"),
@@ -97,7 +99,8 @@ _SUSPECTS = Row(
             title="Error counters that rise",
             query='3600 * @{<node_label>=~"$node", <of_job>}',
             legend=f"{_PORT} {{{{counter}}}}",
-            read="The published limits: 120 symbol errors, 300 link recoveries, 36,000 broken packets, 360,000 discards.",
+            read=f"The published limits: {_AN_HOUR['symbol_errors']} symbol errors, {_AN_HOUR['link_recoveries']} link recoveries, "
+            f"{_AN_HOUR['receive_errors']} broken packets, {_AN_HOUR['discards']} discards.",
             bad="a line that begins with a degradation window of the job",
             unit=Unit.PER_HOUR,
             width=12,

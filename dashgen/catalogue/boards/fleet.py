@@ -240,7 +240,7 @@ def _hurt(sensitivity: Sensitivity) -> Panel:
     recent = f"({_HURT} or {_LAST})"
     return Panel(
         title="Hurt jobs, worst first",
-        description="Which jobs are degraded or stalled, or were within the last half hour, who is the suspect, and what does it "
+        description="Which jobs are degraded or stalled, or were within the last <60 dumps>, who is the suspect, and what does it "
         "cost? The depth is how much slower the suspect makes communication, or how late it is; the peak is the deepest in the shown "
         "time; GPU time lost is what is lost now, as if it had been so since then, for all GPUs of the job. A job that is hurt no more has its present state, its last "
         "suspect and no depth. Healthy: no row. Bad: any row; one with a throughput loss pays for it. Click the job to open it.",
@@ -354,7 +354,7 @@ _TREND = Row(
             query="topk(20, @{<in_cluster>} < 3600)",
             legend="{{<job_label>}}",
             read="The twenty quietest of each moment.",
-            bad="a line that climbs past three minutes is a job that hangs, checkpoints or was killed",
+            bad="a line that climbs past the pauses of its job is a job that hangs or was killed",
             minimum=0.0,
             width=12,
             links=LINE_TO_JOB,

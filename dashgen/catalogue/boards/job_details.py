@@ -26,7 +26,7 @@ _EVIDENCE = Row(
             title="Evidence against each suspect",
             query=named(worst("<of_job>"), *SUSPECT),
             legend="{{who}}",
-            read="The eight strongest of the shown time. From 1 on a suspect can become the verdict; below a half it is dropped.",
+            read="The eight strongest of the shown time. From 1 on a suspect can become the verdict; below a quarter it is dropped.",
             bad="a line above 1: the first that no other one explains is the verdict",
             steps=((None, "ok"), (1, "bad")),
             points=FEW,
@@ -157,7 +157,7 @@ _SHAPE = Row(
         ),
         answers(
             "job:nccl_domains:max",
-            title="NVLink domains by size of communicator",
+            title="<fabric> domains by size of communicator",
             legend="{{nranks}} ranks",
             read="Lines are the number of <fabric> domains of each size of communicator.",
             bad="a line that rises: the job has lost its multi-node <fabric>, or was placed differently after a restart",

@@ -73,10 +73,13 @@ TO_JOB = {"Open the job": link("job", job="${__data.fields.<job_label>}")}
 LINE_TO_JOB = {"Open the job": link("job", job="${__field.labels.<job_label>}")}
 
 
+_ALL = "<in_cluster>"
+
+
 def marks(variables: tuple[Variable, ...]) -> tuple[Annotation, ...]:
     """What is drawn over every graph: the alerts, and where one job or several are chosen their degradation windows."""
     jobs = {JOB: "<of_job>", JOB_BY_ID: OF_JOB_ID, SEVERAL_JOBS: OF_JOBS}
-    chosen = next((matchers for variable, matchers in jobs.items() if variable in variables), "<in_cluster>")
+    chosen = next((matchers for variable, matchers in jobs.items() if variable in variables), _ALL)
     alerts = Annotation(
         title="Alerts",
         expr=f'ALERTS{{alertname=~"Nccl.+", alertstate="firing", severity!="info", {chosen}}}',
@@ -86,12 +89,12 @@ def marks(variables: tuple[Variable, ...]) -> tuple[Annotation, ...]:
     )
     windows = Annotation(
         title="Degradation windows",
-        expr=f'{VERDICT}{{state=~"degraded|stalled", <of_job>}} ^ 0',
+        expr=f'{VERDICT}{{state=~"degraded|stalled", {chosen}}} ^ 0',
         heading="{{state}} {{suspect}} {{transport}}",
         text="job {{<job_label>}} {{<node_label>}} {{<gpu_label>}}",
         role="warn",
     )
-    return (alerts, windows) if JOB in variables else (alerts,)
+    return (alerts,) if chosen == _ALL else (alerts, windows)
 
 
 def answers(

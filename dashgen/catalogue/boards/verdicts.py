@@ -116,7 +116,6 @@ _SAID = (
     ("degraded/network/(.+)//", "Network slow ($1) for", ""),
     ("degraded/network///", "Some network paths slow for", ""),
     ("degraded/network/(.*)//(.+)", "Rail $2 slow ($1) for", ""),
-    ("degraded/network/(.*)/(.+)/", "Network of $2 slow ($1) for", ""),
     ("degraded/nvlink/.*//.*", "<fabric> slow for", ""),
     ("degraded/nvlink/.*/(.+)/.*", "<fabric> of $1 slow for", ""),
     ("degraded/unknown/.*", "Some GPUs slow for", ""),

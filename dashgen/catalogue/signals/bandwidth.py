@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bus bandwidth and execution time by collective, transport class and size class: what the boards draw."""
+"""Bus bandwidth of collectives, and of Send and Recv with their times, by transport and size class: what the boards draw."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ label_replace(
 )"""
 
 
-def _classed(operation: str, inner: str, keep: str) -> str:
+def _classed(inner: str, keep: str) -> str:
     """Aggregate the buckets first, then name their size class and transport, on few rows."""
     body = indented(_SIZE_CLASS.format(inner=" ".join(inner.split())))
     return f"""
-{operation} by (<job>, transport, {keep}, size_class) (
+max by (<job>, transport, {keep}, size_class) (
   {body}
   * on (<job>, n_nodes, nranks) group_left (transport) job:nccl_transport:info
 )"""
@@ -38,7 +38,7 @@ SIGNALS = (
         name="job:nccl_busbw:max",
         question="What bus bandwidth does each collective reach when nobody waits?",
         healthy="steady; compare it with the nccl-tests value of the same transport only as an upper bound",
-        expr=_classed("max", f"max by ({_BUCKET}) (peer:nccl_busbw:best)", "collective"),
+        expr=_classed(f"max by ({_BUCKET}) (peer:nccl_busbw:best)", "collective"),
         unit=Unit.GBPS,
         labels=("<job>", "transport", "collective", "size_class"),
         group=groups.BANDWIDTH,
@@ -51,7 +51,7 @@ P2P_SIGNALS = (
         name="job:nccl_p2p_busbw:max",
         question="What bandwidth do Send and Recv reach when the peer is ready?",
         healthy="steady; all-to-all traffic is seen only here",
-        expr=_classed("max", f"max by ({_P2P_BUCKET}) (<p2p_busbw>{{<clean>, <selector>}})", "p2p_operation"),
+        expr=_classed(f"max by ({_P2P_BUCKET}) (<p2p_busbw>{{<clean>, <selector>}})", "p2p_operation"),
         unit=Unit.GBPS,
         labels=("<job>", "transport", "p2p_operation", "size_class"),
         group=groups.P2P,
@@ -61,7 +61,7 @@ P2P_SIGNALS = (
         name="job:nccl_p2p_exec:median",
         question="How long do Send and Recv take on the median GPU, waiting for the peer included?",
         healthy="steady; a long Recv waits for its sender, a long Send for its receiver",
-        expr=_classed("max", f"quantile by ({_P2P_BUCKET}) (0.5, <p2p_exec>{{<clean>, <selector>}})", "p2p_operation"),
+        expr=_classed(f"quantile by ({_P2P_BUCKET}) (0.5, <p2p_exec>{{<clean>, <selector>}})", "p2p_operation"),
         unit=Unit.MICROSECONDS,
         labels=("<job>", "transport", "p2p_operation", "size_class"),
         group=groups.P2P,

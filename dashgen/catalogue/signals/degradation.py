@@ -144,14 +144,17 @@ Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
         expr='job:nccl_verdict:depth{state="degraded", suspect="network"} > <threshold>' + _SURE,
         limit="the verdict blames the network" + _SURE_LIMIT,
         summary="Job <this_job>: bandwidth across the network is degraded; suspect: {{ $labels.suspect }}.",
-        # Of mixed communicators one path may be meant: their GPU numbers are not told.
-        description='The {{ if eq $labels.transport "network" }}best bus bandwidth over network{{ else }}bus bandwidth of some'
-        "{{ with $labels.transport }} {{ . }}{{ end }}{{ end }} communicators of job <this_job> is "
-        "{{ $value | humanizePercentage }} lower "
+        # Of mixed communicators one path may be meant: their GPU numbers are not told. Without a transport a few GPUs, the
+        # members of a slow communicator, spend longer in collectives than their like.
+        description='{{ if $labels.transport }}The {{ if eq $labels.transport "network" }}best bus bandwidth over network'
+        "{{ else }}bus bandwidth of some {{ $labels.transport }}{{ end }} "
+        "communicators of job <this_job> is {{ $value | humanizePercentage }} lower "
+        "{{ else }}Some GPUs of job <this_job> are {{ $value | humanizePercentage }} slower among their like {{ end }}"
         + _BEYOND
         + "{{ with $labels.<gpu_label> }}, on the rail of {{ . }} and maybe others{{ end }}"
         + f"{SINCE}. "
-        "Look first at the job board: which collectives fall, and does the other transport hold?",
+        "Look first at {{ if $labels.transport }}the job board: which collectives fall, and does the other transport hold?"
+        "{{ else }}the outlier board, slowness above the usual: which GPUs, and what do they share?{{ end }}",
         beside=SLOW_LINKS | RISING,
         tiers=_tickets(sure=True),
         sources=_TICKET_SOURCES,
@@ -162,6 +165,7 @@ Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
             "throughput.",
             look_first=(
                 "Job board, Bandwidth lost by path: mixed and network down with the domain flat is the network.",
+                "No transport is named: outlier board, slowness above the usual; these GPUs share a communicator that is slow.",
                 "Job board, Algorithm and protocol mix: a forced NCCL_ALGO or NCCL_PROTO shows as a change here.",
                 "Fabric counters of the job's nodes, for the time of the window.",
             ),
@@ -221,20 +225,21 @@ Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
         + _on_node(" on")
         + " than job <this_job> is used to"
         + f"{SINCE}. Look first at the outlier board, then at "
-        "link error counters{{ with $labels.<node_label> }} of {{ . }}{{ end }}.",
+        "link error counters{{ with $labels.<node_label> }} of {{ . }}, and of all nodes of its domain where it has several{{ end }}.",
         tiers=_tickets(sure=True),
         sources=_TICKET_SOURCES,
         dashboard="outliers",
         runbook=Runbook(
-            meaning="The links between the GPUs inside a domain are slower than they were. Where a node is named, those of the "
-            "other nodes are not, and the node also arrives late at collectives across nodes; else all are slower alike.",
+            meaning="The links between the GPUs inside a domain are slower than they were. Where a node is named, those of "
+            "other domains are not, and the node also arrives late at collectives across nodes; else all are slower alike. Of a domain of several "
+            "nodes any one is named.",
             look_first=(
                 "Outlier board, Bandwidth lost inside each node: is it one node, and since when?",
                 "nvidia-smi nvlink -e and -s on the node: replay, recovery and CRC counters, lanes that are down.",
             ),
             tell_apart=COMMUNICATION,
             act=(
-                "A domain of several nodes, as in a rack of NVL72, is slow as a whole, and one of its nodes is named: compare the "
+                "A domain of several nodes, as in a rack of NVL72, is slow as a whole: compare the "
                 "counters of all before you drain one.",
                 "Drain the node, run nccl-tests and p2pBandwidthLatencyTest inside it, compare with a healthy node.",
             ),

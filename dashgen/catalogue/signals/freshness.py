@@ -9,6 +9,9 @@ from __future__ import annotations
 from dashgen.catalogue import groups
 from dashgen.model import Signal, Unit
 
+FORGOTTEN = 6600
+"""Seconds after its last news in which a job is forgotten that nobody sees alive: ten minutes below two hours."""
+
 SEEN = """and on (<job>) (
   <present>
   or

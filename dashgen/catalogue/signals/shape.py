@@ -33,7 +33,7 @@ _NARROWEST = _domains("min", "last_over_time(job:nccl_transport:info[<4 dumps>])
 SIGNALS = (
     Signal(
         name="job:nccl_domains:max",
-        question="Over how many NVLink domains does the widest communicator of each size stretch?",
+        question="Over how many <fabric> domains does the widest communicator of each size stretch?",
         healthy="constant for the life of a job",
         expr=_domains("max", "job:nccl_transport:info{<known>}"),
         unit=Unit.COUNT,
@@ -43,7 +43,7 @@ SIGNALS = (
     Signal(
         name="job:nccl_algorithm_changed:count",
         question="For how many kinds of collectives has NCCL just switched to another algorithm?",
-        healthy="absent; a change is shown for ten minutes",
+        healthy="absent; a change is shown for twenty evaluations",
         # New within the last twenty evaluations, while one that was seen ten times is gone and no old one remains: sizes
         # that share a bucket may use two algorithms side by side.
         expr=f"""
@@ -78,9 +78,9 @@ max by (<job>) (
   / on (<job>, nranks)
   min_over_time(job:nccl_domains:max[6h])
 ) > <threshold>""",
-        limit="NVLink domains of a communicator multiplied by more than <threshold>",
-        summary="Job <this_job>: communicators that fitted into fewer NVLink domains are split.",
-        description="Communicators of job <this_job> stretch over {{ $value | humanize }} times as many NVLink "
+        limit="domains of a communicator multiplied by more than <threshold>",
+        summary="Job <this_job>: communicators that fitted into fewer <fabric> domains are split.",
+        description="Communicators of job <this_job> stretch over {{ $value | humanize }} times as many <fabric> "
         "domains as communicators of the same size did before: what went over <fabric> now goes over the network. Look "
         "first at the communicator shapes on the job board, then at the state of the fabric on the nodes.",
         tiers={

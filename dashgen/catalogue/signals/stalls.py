@@ -10,7 +10,7 @@ from dashgen.catalogue import groups
 from dashgen.catalogue.names import VERDICT
 from dashgen.catalogue.runbooks import HANGS
 from dashgen.catalogue.signals.degradation import SINCE
-from dashgen.catalogue.signals.freshness import FIRST, IN_THIS_DUMP, LATELY
+from dashgen.catalogue.signals.freshness import FIRST, FORGOTTEN, IN_THIS_DUMP, LATELY
 from dashgen.catalogue.signals.hosts import ALONE, HELD, LONELY, MEMORY, TENSOR_ACTIVE, UTILISATION, freed
 from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit, indented, labelled
 
@@ -43,7 +43,7 @@ Every ten minutes of a day are looked at: what was freed is remembered for longe
 WATCHED = "count_over_time(job:nccl_gpus:count[<long_pause_range>]) * <every> >= 0.75 * <long_pause>"
 """Jobs that were in sight for most of the time that makes a stall: while Prometheus was away, nobody was silent."""
 _QUIET = "job:nccl_dump_age:seconds > 2.5 * <dump>"
-_NOT_FORGOTTEN = f"{_QUIET} < 6600"
+_NOT_FORGOTTEN = f"{_QUIET} < {FORGOTTEN}"
 _KNOWN = 'label_replace(<job_info>, "<job_label>", "$1", "<slurm_id>", "(.+)")'
 _RUNNING = 'label_replace(<job_info>{<slurm_state>=~"<slurm_running>"}, "<job_label>", "$1", "<slurm_id>", "(.+)")'
 
@@ -133,7 +133,7 @@ QUIET = Signal(
     sources="Tensor cores rest below 5 %, a resting GPU reads below 10 % and a spinning kernel reads 100 % GPU utilisation (companions of a "
     "hung collective in DCGM); a dead process gives its memory back, of the GPU and of the host, a living one keeps more than half; with Inspector's counters on, files of an idle "
     "process are written every dump, without lines of bandwidth (inspector_prom.cc); 2.5 dumps are one "
-    "missed dump, one scrape and one evaluation; 6,600 s: ten minutes below two hours.",
+    f"missed dump, one scrape and one evaluation; {FORGOTTEN:,} s: ten minutes below two hours.",
     # In the group of the verdict, which would read it an evaluation late otherwise.
     group=groups.VERDICT,
 )

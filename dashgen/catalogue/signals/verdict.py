@@ -238,7 +238,7 @@ SIGNALS = (
     Signal(
         name="job:nccl_suspect:score",
         question="How many times over does the evidence against each suspect convince?",
-        healthy="below a half",
+        healthy="below a quarter",
         # Not read from the depth, which would be one step more from a sample to the verdict. Around a pause files stop one after
         # the other, and the few that are left have nobody to be compared with: most GPUs of the last three dumps must
         # report in this very one. That many GPUs are slower says little on its own: it counts while throughput is lost.

@@ -50,7 +50,7 @@ def path(job: str, instance: str) -> str:
     return f"/metrics/{job}/{instance}"
 
 
-def alertmanager(plan: Plan, bundle: Bundle, server: int) -> str:
+def alertmanager(bundle: Bundle, server: int) -> str:
     """alertmanager.yml: the generated routing, and the demo's own server as everybody who is told."""
     generated: dict[str, Any] = dict(bundle.alertmanager)
     told = [

@@ -136,6 +136,6 @@ def _configure(plan: Plan, bundle: Bundle, folder: Path, ports: Mapping[str, int
     nodes = {plan.instances[node]: ports[node] for node in plan.instances}
     files = configs.rule_files(plan, bundle)
     files["prometheus.yml"] = configs.prometheus(plan, nodes, hub, ports["alertmanager"])
-    files["alertmanager.yml"] = configs.alertmanager(plan, bundle, hub)
+    files["alertmanager.yml"] = configs.alertmanager(bundle, hub)
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")

@@ -63,7 +63,7 @@ RAW = (
     Condition(
         "gpu-collision",
         telemetry.collisions,
-        "let each process see all GPUs of its node, so that their numbers differ (runbook of NcclDuplicateSeries)",
+        "let each process see all GPUs of its node, so that their numbers differ (runbook of NcclGpusHidden)",
     ),
     Condition("duplicate-targets", telemetry.duplicates, "scrape every exporter once: remove a target or a job"),
     Condition(

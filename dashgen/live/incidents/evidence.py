@@ -13,7 +13,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from dashgen.catalogue.baselines import DEVIATIONS, LEAST, LEAST_OF_MANY, POSITION, SPREAD, USUAL, Evidence
+from dashgen import durations
+from dashgen.catalogue.baselines import DEVIATIONS, LEAST, LEAST_OF_MANY, MEMORY, POSITION, SPREAD, USUAL, Evidence
 from dashgen.config.site import Site
 from dashgen.live.incidents.history import History
 from dashgen.recordings.format import Labels, Series
@@ -23,7 +24,7 @@ SLOWNESS, LATENESS = "peer:nccl_slowness:ratio", "gpu:nccl_lateness:ratio"
 UNUSUAL = 2.0
 """Standard deviations, averaged over all paths that were hit: one of them alone strays as far in one dump of 40."""
 
-_MEMORY = 4 * 3600.0  # seconds; how far back what is usual is looked for
+_MEMORY = float(durations.seconds(MEMORY))
 _OF: Mapping[str, Evidence] = {BEST: "bandwidth", SLOWNESS: "slowness", LATENESS: "lateness"}
 _EFFECT = {BEST: LEAST, SLOWNESS: LEAST_OF_MANY, LATENESS: LEAST}
 # Spreads that the rules assume at least.
@@ -57,7 +58,8 @@ def readings(
     age = 0.0
     if suspect == "straggler":
         strays = _strays(history, LATENESS, start, end, of_job, place)
-    elif suspect == "unknown":
+    elif suspect == "unknown" or (suspect == "network" and not transport):
+        # Some GPUs are slower than their like, which a slow communicator is told by as well.
         strays = _strays(history, LATENESS, start, end, of_job, slower=True)
     else:
         strays = _strays(history, SLOWNESS, start, end, of_job, {**carried, **place})

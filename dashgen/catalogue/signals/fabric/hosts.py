@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dashgen.catalogue import groups
 from dashgen.catalogue.runbooks import FABRIC_TOOLS
-from dashgen.catalogue.signals.fabric.counters import OF_JOB, WINDOW
+from dashgen.catalogue.signals.fabric.counters import LIMITS, OF_JOB, RETRANSMITTED, WINDOW
 from dashgen.catalogue.signals.fabric.tickets import BY_THE_SUSPECT, tickets
 from dashgen.catalogue.signals.freshness import SEEN_SOURCES
 from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit, indented
@@ -96,7 +96,7 @@ ALERTS = (
         "sockets, storage and the scheduler suffer; RDMA does not show here. Look first whether the job uses sockets: "
         "NET/Socket in its NCCL log.",
         tiers={
-            Sensitivity.MEDIUM: Tier(threshold=0.10, dumps=2, severity=Severity.INFO, keep_firing=10),
+            Sensitivity.MEDIUM: Tier(threshold=LIMITS[RETRANSMITTED], dumps=2, severity=Severity.INFO, keep_firing=10),
             Sensitivity.HIGH: Tier(threshold=0.02, dumps=2, severity=Severity.INFO, keep_firing=10),
         },
         sources="OceanBase OCP alerts at 10 % (ob_host_tcp_retrans_percent), Performance Co-Pilot's network.tcp_retransmit at "

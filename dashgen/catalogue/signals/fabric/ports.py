@@ -163,7 +163,7 @@ node:fabric_errors:rate{counter="symbol_errors"}""",
         summary=f"Job <this_job>: the signal at {WHERE} is bad.",
         description=f"{WHERE} has counted {{{{ $value | humanize }}}} symbol errors within the last hour. {HURTS} Look first "
         "at the cable and the transceiver.",
-        tiers=tickets(Severity.WARNING, 120, medium=2, high=0),
+        tiers=tickets(Severity.WARNING, LIMITS["symbol_errors"] * 3600, medium=2, high=0),
         sources=f"{NVSENTINEL}: symbol_error is fatal above 120 an hour.",
         dashboard="fabric",
         runbook=port_runbook(
@@ -183,7 +183,7 @@ node:fabric_errors:rate{counter="symbol_errors"}""",
         summary=f"Job <this_job>: {WHERE} receives broken packets.",
         description=f"{WHERE} receives {{{{ $value | humanize }}}} broken packets a second. {HURTS} Look first at the port "
         "at the far end of its cable.",
-        tiers=tickets(Severity.INFO, 10, medium=2, high=0),
+        tiers=tickets(Severity.INFO, LIMITS["receive_errors"], medium=2, high=0),
         sources=f"{NVSENTINEL}: port_rcv_errors above 10 a second.",
         dashboard="fabric",
         runbook=port_runbook(
@@ -203,7 +203,7 @@ node:fabric_errors:rate{counter="symbol_errors"}""",
         summary=f"Job <this_job>: {WHERE} discards packets.",
         description=f"{WHERE} discards {{{{ $value | humanize }}}} packets a second that it could not send. {HURTS} Look "
         "first whether other nodes do so too: then it is congestion.",
-        tiers=tickets(Severity.INFO, 100, medium=2, high=0),
+        tiers=tickets(Severity.INFO, LIMITS["discards"], medium=2, high=0),
         sources=f"{NVSENTINEL}: port_xmit_discards above 100 a second.",
         dashboard="fabric",
         runbook=port_runbook(
@@ -230,7 +230,11 @@ or
         f"{HURTS} Look first at the cable and the transceiver.",
         tiers={
             level: Tier(
-                threshold=5, dumps=dumps, severity=Severity.WARNING, keep_firing=10, extra={"integrity_errors": 0}
+                threshold=LIMITS["link_recoveries"] * 60,
+                dumps=dumps,
+                severity=Severity.WARNING,
+                keep_firing=10,
+                extra={"integrity_errors": 0},
             )
             for level, dumps in ((Sensitivity.MEDIUM, 2), (Sensitivity.HIGH, 0))
         },
@@ -280,7 +284,13 @@ node:fabric_errors:rate{counter="rnr_retries"} > <rnr_retries>""",
         "{{ else }}its peers do not answer in time{{ end }}. "
         f"{HURTS} Look first for the peer: the counter is on the side that waits.",
         tiers={
-            level: Tier(threshold=1, dumps=dumps, severity=Severity.WARNING, keep_firing=10, extra={"rnr_retries": 0})
+            level: Tier(
+                threshold=LIMITS["ack_timeouts"],
+                dumps=dumps,
+                severity=Severity.WARNING,
+                keep_firing=10,
+                extra={"rnr_retries": 0},
+            )
             for level, dumps in ((Sensitivity.MEDIUM, 2), (Sensitivity.HIGH, 0))
         },
         sources=f"{NVSENTINEL}: local_ack_timeout_err above 1 a second; rnr_nak_retry_err is fatal above 0.",
@@ -303,7 +313,7 @@ node:fabric_errors:rate{counter="rnr_retries"} > <rnr_retries>""",
         summary=f"Job <this_job>: RoCE of {WHERE} keeps slowing down.",
         description=f"{WHERE} restarts {{{{ $value | humanize }}}} RoCE connections a second slowly, which it does after loss. "
         f"{HURTS} Look first at congestion notifications on the fabric board: who receives them, who sends them?",
-        tiers=tickets(Severity.INFO, 10, medium=2, high=0),
+        tiers=tickets(Severity.INFO, LIMITS["slow_restarts"], medium=2, high=0),
         sources=f"{NVSENTINEL}: roce_slow_restart above 10 a second.",
         dashboard="fabric",
         runbook=port_runbook(
@@ -323,7 +333,7 @@ node:fabric_errors:rate{counter="rnr_retries"} > <rnr_retries>""",
         summary="Job <this_job>: {{ $labels.device }} of {{ $labels.<node_label> }} flaps.",
         description="{{ $labels.device }} of {{ $labels.<node_label> }} has changed its carrier {{ $value | humanize }} times "
         f"within five minutes. {HURTS} Look first at the cable.",
-        tiers=tickets(Severity.INFO, 2, medium=0, high=0),
+        tiers=tickets(Severity.INFO, LIMITS["carrier_changes"] * 300, medium=0, high=0),
         sources=f"{NVSENTINEL}: carrier_changes increases by more than 2.",
         dashboard="fabric",
         runbook=port_runbook(

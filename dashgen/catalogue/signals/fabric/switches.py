@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dashgen.catalogue import groups
-from dashgen.catalogue.signals.fabric.counters import NVSENTINEL, SWITCH_COUNTERS, rising
+from dashgen.catalogue.signals.fabric.counters import LIMITS, NVSENTINEL, SWITCH_COUNTERS, rising
 from dashgen.catalogue.signals.fabric.tickets import port_runbook
 from dashgen.model import Alert, Sensitivity, Severity, Signal, Tier, Unit
 
@@ -62,7 +62,11 @@ node:switch_errors:rate{counter="discards"} > <discards>""",
                 dumps=dumps,
                 severity=Severity.INFO,
                 keep_firing=10,
-                extra={"symbol_errors": 120, "receive_errors": 10, "discards": 100},
+                extra={
+                    "symbol_errors": LIMITS["symbol_errors"] * 3600,
+                    "receive_errors": LIMITS["receive_errors"],
+                    "discards": LIMITS["discards"],
+                },
             )
             for level, dumps in ((Sensitivity.MEDIUM, 2), (Sensitivity.HIGH, 0))
         },
@@ -70,7 +74,7 @@ node:switch_errors:rate{counter="discards"} > <discards>""",
         dashboard="fabric",
         runbook=port_runbook(
             "A switch port sees what an adapter would see at the other end of the cable. Ports between switches carry many jobs.",
-            "symbol_errors",
+            tuple(name for name, _ in SWITCH_COUNTERS),
             "Towards a node: treat cable and node. Between switches: the fabric team; many jobs slow at once point here.",
         ),
     ),

@@ -16,8 +16,8 @@ ONE_OR_MANY = (
     "on many nodes: the switch."
 )
 HURTS = (
-    "On its own this proves no harm: NcclFabricSuspect fires too when the network of job <this_job> is slow "
-    "at the same time."
+    "On its own this proves no harm: NcclFabricSuspect fires too where errors rise now and the network of job <this_job> is slow. "
+    "Whether it is, its verdict says."
 )
 
 
@@ -35,8 +35,8 @@ def port_runbook(meaning: str, which: str | tuple[str, ...], *act: str) -> Runbo
     return Runbook(
         meaning=meaning,
         look_first=(
-            "Fabric board of the job: since when does it rise, on this port alone or on many?",
-            "Job board: is mixed or network bandwidth in a degradation window at the same time?",
+            "Fabric board: since when does it rise, on this port alone or on many?",
+            "Boards of the jobs there: is mixed or network bandwidth in a degradation window at the same time?",
         ),
         tell_apart=(
             ONE_OR_MANY,
