@@ -84,6 +84,16 @@ STRANGE = {
     "less than promised": (Reply(b"{", length=100), "breaks off"),
     "broken gzip": (Reply(b"\x1f\x8bnothing", headers={"Content-Encoding": "gzip"}), "breaks off"),
     "an error": (Reply(b'{"status":"error","error":"no\\n such thing"}'), "no such thing"),
+    "an error with a secret": (
+        Reply(f'{{"status":"error","error":"auth={SECRET}"}}'.encode()),
+        "answers with an error: auth=***; look",
+    ),
+    "a label with a secret": (
+        Reply(
+            f'{{"status":"success","data":{{"resultType":"vector","result":[{{"metric":{{"{SECRET}":1}}}}]}}}}'.encode()
+        ),
+        "metric.***",
+    ),
     "401": (Reply(f"who is {SECRET}?".encode(), 401), "HTTP 401: who is ***?; give credentials"),
     "404 with a page": (Reply(b"<html>" + b"x" * 10_000, 404), "HTTP 404: an HTML page; check the address"),
     "422": (Reply(b'{"status":"error","error":"bad \\u001b[31m query"}', 422), "HTTP 422: bad"),
@@ -218,7 +228,7 @@ def test_credentials_come_from_the_environment_or_a_file(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (f"basic_auth: {{password: {SECRET}, user: me}}", "basic_auth.user: Extra inputs"),
+        (f"basic_auth: {{password: {SECRET}, user: me}}", "basic_auth.user: no such key"),
         (f"authorization: {{credentials: [{SECRET}]}}", "authorization.credentials"),
         (f"{SECRET}: [", "not YAML in line 2"),
         (f"authorization: {{credentials: '{SECRET}é'}}", "holds a character"),
@@ -233,6 +243,20 @@ def test_bad_credentials_name_the_place_and_not_the_secret(content: str, message
     config.write_text(content)
     with pytest.raises(UserError) as error:
         access("PROMETHEUS", environment={"DASHGEN_PROMETHEUS_HTTP_CONFIG": str(config)})
+    assert message in line(error)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("PASSWORD",), "DASHGEN_X_PASSWORD: no name belongs to it"),
+        (("USER",), "DASHGEN_X_USER: no password belongs to it"),
+        (("TOKEN", "USER", "PASSWORD"), "two ways to enter"),
+    ],
+)
+def test_half_a_way_in_and_two_of_them_are_refused(given: tuple[str, ...], message: str) -> None:
+    with pytest.raises(UserError) as error:
+        access("X", environment={f"DASHGEN_X_{name}": SECRET for name in given})
     assert message in line(error)
 
 
@@ -312,6 +336,6 @@ JSON = st.recursive(
 def test_any_json_is_read_or_refused_in_one_line(data: object, model: type[object]) -> None:
     for body in (json.dumps(data), json.dumps({"status": "success", "data": data})):
         try:
-            read(body.encode(), model, "http://x")
+            read(body.encode(), model, "http://x", Client("http://x").clean)
         except UserError as error:
             assert "\n" not in str(error) and len(str(error)) < 400

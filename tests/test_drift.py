@@ -129,10 +129,11 @@ def test_recording_rules_boards_runbooks_and_other_files_are_counted() -> None:
     ]
 
 
-def test_a_first_build_and_a_damaged_file_are_no_news() -> None:
+def test_a_first_build_is_no_news_and_a_damaged_file_is_called_that() -> None:
     assert drift.summary([Change("rules/recording.yaml", "added", None, rules())]) == []
-    assert told(rules(alert("x > 1")), "title: x\ndata: [1, 2]\n") == ["1 alert removed in low (NcclX)"]
-    assert told("{", rules(alert("x > 1"))) == ["1 alert added in low (NcclX)"]
+    damaged = ["rules/alerts/low.yaml: what is there is damaged"]
+    assert told(rules(alert("x > 1")), "title: x\ndata: [1, 2]\n") == damaged
+    assert told("{", rules(alert("x > 1"))) == damaged
 
 
 @pytest.mark.parametrize(

@@ -134,6 +134,8 @@ def test_the_recorded_verdict_and_a_replay_of_the_rules_tell_the_same(
                 if name == "bare":
                     with pytest.raises(UserError, match=r"more than the 0\.001 million .* ask for a shorter time"):
                         look.on_server(server, SITE, start, end, ["41502"])
+            with pytest.raises(UserError, match=r"under the label slurm_job_id in that time; check --start"):
+                look.on_server(server, SITE, start - 9e7, end - 9e7, [])
             if name == "ruled":
                 page = review(found, SITE, "Review", url)
                 assert "NCCL / Job" in page and "The verdict in Prometheus" in page and "cannot be drawn" not in page

@@ -358,6 +358,10 @@ def test_every_built_in_scenario_has_an_up_to_date_recording() -> None:
         ({"colour": "red"}, r"colour: no such key"),
         ({"start": "2026-01-01T00:00:07Z"}, r"start is not a multiple of scrape_interval"),
         ({"events": [{"kind": "flood"}]}, r"events.0: .*flood"),
+        (
+            {"jobs": [{"id": "7", "preset": "tp-fsdp", "nodes": 1, "start": "9h"}]},
+            r"jobs.0 \(7\): start is not before the end",
+        ),
         ({"events": [{"kind": "network"}]}, r"give either loss or bandwidth"),
         ({"events": [{"kind": "nvlink", "node": "node77", "bandwidth": 0.5}]}, r"node 'node77' is not one of node01"),
         ({"events": [{"kind": "hang", "job": "8"}]}, r"job '8' is not in jobs"),

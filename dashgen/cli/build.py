@@ -76,7 +76,10 @@ def build(
         own = TARGETS[name].site(site)
         if own.late_results not in bundles:
             bundles[own.late_results] = building.bundle(own, [sensitivity] if sensitivity else list(Sensitivity))
-        files |= TARGETS[name].render(bundles[own.late_results], own)
+        try:
+            files |= TARGETS[name].render(bundles[own.late_results], own)
+        except UserError as error:
+            raise UserError(f"--target {name}: {error}") from error
     owned = tuple(folder for name in names for folder in TARGETS[name].owned)
     found = writer.changes(output, files, owned) if check or diff else writer.write(output, files, owned)
     # The manifest lists what is told already: it is worth a line only when nothing else is.

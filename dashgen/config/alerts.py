@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
@@ -14,6 +15,7 @@ from dashgen.config.values import (
     Label,
     LabelValue,
     Number,
+    Switch,
     Whole,
 )
 from dashgen.guard.text import line, listed
@@ -37,17 +39,20 @@ RENAMED_THRESHOLDS = {
 """Further thresholds that have had other names."""
 
 
+Limit = Annotated[Number, Field(ge=0)]
+
+
 class TierOverride(Section):
     """Values of one alert in one tier; what is left out stays as dashgen ships it."""
 
-    threshold: Number | None = None
+    threshold: Limit | None = None
     dumps: Whole | None = Field(None, ge=0, le=MOST_DUMPS, description="duration, counted in dumps")
     keep_firing: Whole | None = Field(
         None, ge=0, le=MOST_DUMPS, description="hysteresis after the last bad dump, counted in dumps"
     )
     severity: Severity | None = None
-    extra: dict[str, Number] = Field(default_factory=dict, description="further thresholds of this alert, by name")
-    enabled: bool = True
+    extra: dict[str, Limit] = Field(default_factory=dict, description="further thresholds of this alert, by name")
+    enabled: Switch = True
 
     @model_validator(mode="before")
     @classmethod
@@ -60,7 +65,7 @@ class TierOverride(Section):
 class AlertOverride(Section):
     """Changes to one alert; ``enabled: false`` takes it out of every tier."""
 
-    enabled: bool = True
+    enabled: Switch = True
     low: TierOverride = TierOverride()
     medium: TierOverride = TierOverride()
     high: TierOverride = TierOverride()
@@ -109,4 +114,12 @@ def _tier(where: str, alert: Alert, sensitivity: Sensitivity, override: AlertOve
             known = listed(shipped.extra) or "none"
             raise ValueError(f"{where}.extra.{line(name, 60)}: no such threshold; this alert has: {known}")
     given = {key: value for key, value in change.model_dump(exclude={"enabled", "extra"}).items() if value is not None}
-    return replace(shipped, **given, extra={**shipped.extra, **change.extra})
+    changed = replace(shipped, **given, extra={**shipped.extra, **change.extra})
+    for name in sorted(alert.shares & (given.keys() | change.extra.keys())):
+        before, after = shipped.value(name), changed.value(name)
+        if before < 1 < after:
+            key = name if name == "threshold" else f"extra.{name}"
+            raise ValueError(
+                f"{where}.{key}: {after:g} is {after:.0%}, and this is a share; write {after / 100:g} for {after:g} %"
+            )
+    return changed

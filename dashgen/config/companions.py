@@ -13,86 +13,101 @@ from dashgen.config.values import (
     Label,
     MetricName,
     Regex,
+    Switch,
 )
 
 
 class Textfile(Section):
     """node_exporter's textfile collector, which says how old a file is."""
 
-    enabled: bool = True
+    enabled: Switch = True
     file_regex: Regex = Field(r".*/nccl_inspector_metrics_.+\.prom", description="Inspector's files, by full path")
 
 
 class Dcgm(Section):
     """dcgm-exporter: are GPUs busy, do tensor cores work."""
 
-    enabled: bool = True
+    enabled: Switch = True
     host_label: Label = Field("Hostname", description="hostname since dcgm-exporter PR #655 (2026-05)")
     uuid_label: Label = Field("UUID", description="uuid with --use-old-namespace")
+
+    @model_validator(mode="after")
+    def _apart(self) -> Dcgm:
+        if self.host_label == self.uuid_label:
+            raise ValueError(
+                f"host_label and uuid_label are the same label, {self.host_label}; a host has several GPUs"
+            )
+        return self
 
 
 class HostMemory(Section):
     """node_exporter's meminfo collector: do the processes of a silent job still hold memory."""
 
-    enabled: bool = True
+    enabled: Switch = True
 
 
 class Infiniband(Section):
     """node_exporter's infiniband collector."""
 
-    enabled: bool = True
+    enabled: Switch = True
 
 
 class HwCounters(Section):
     """RoCE hw_counters of the same collector; node_exporter 1.11 or newer, older ones expose nothing here."""
 
-    enabled: bool = True
+    enabled: Switch = True
 
 
 class HostNetwork(Section):
     """node_exporter's netclass and netstat collectors: MTU, carrier, TCP."""
 
-    enabled: bool = True
+    enabled: Switch = True
     device_regex: Regex = Field("(eth|en|ib|bond|hsn|rdma|roce).*", description="interfaces that a job may talk over")
 
 
 class SwitchPorts(Section):
     """infiniband_exporter's switch side (treydock/infiniband_exporter)."""
 
-    enabled: bool = False
+    enabled: Switch = False
 
 
 class ClockEvents(Section):
     """DCGM_EXP_CLOCK_EVENTS_COUNT of dcgm-exporter, which needs a counters CSV of one's own."""
 
-    enabled: bool = False
+    enabled: Switch = False
 
 
 class Counters(Section):
     """Inspector's own counters, NCCL_INSPECTOR_PROM_DUMP_STATS=1."""
 
-    enabled: bool = True
+    enabled: Switch = True
 
 
 class ExporterMetrics(Section):
     """node_exporter's promhttp_* series; off where it runs with --web.disable-exporter-metrics."""
 
-    enabled: bool = True
+    enabled: Switch = True
 
 
 class P2p(Section):
     """Inspector's Send and Recv; between nodes hardly any operation is read whole, so nothing rests on them."""
 
-    enabled: bool = False
+    enabled: Switch = False
 
 
 class Slurm(Section):
     """A series per job that knows its state; soperator's names are the defaults."""
 
-    enabled: bool = False
+    enabled: Switch = False
     job_id_label: Label = "job_id"
     state_label: Label = "job_state"
     running: Regex = Field("RUNNING", description="states in which the job's processes live")
+
+    @model_validator(mode="after")
+    def _apart(self) -> Slurm:
+        if self.job_id_label == self.state_label:
+            raise ValueError(f"job_id_label and state_label are the same label, {self.state_label}")
+        return self
 
 
 PRESETS = {

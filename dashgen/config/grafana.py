@@ -27,6 +27,8 @@ class Datasource(Section):
 def _address(text: str) -> str:
     if found := re.search("[?#]", text):
         raise ValueError(f"paths of boards are put behind it; give the address without what begins with {found[0]}")
+    if re.match("https?://[^/]*@", text):
+        raise ValueError("every page would carry that name and password; give the address without them")
     return literal(text)
 
 
@@ -35,7 +37,7 @@ class Grafana(Section):
 
     folder: str = Field("NCCL", min_length=1, max_length=100)
     uid_prefix: Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{0,20}$")] = "dashgen-nccl-"
-    title_prefix: str = "NCCL / "
+    title_prefix: str = Field("NCCL / ", max_length=100)
     tags: tuple[str, ...] = Field(("nccl", "dashgen"), max_length=MOST_LABELS)
     datasource: Datasource = Datasource()
     url: Annotated[str, AfterValidator(_address)] = Field(

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, SerializeAsAny, model_validator
 
-from dashgen import durations
+from dashgen import durations, promql
 from dashgen.catalogue.metrics import BY_KEY
 from dashgen.config.alerts import AlertOverride, overridden
 from dashgen.config.companions import Companions
@@ -26,6 +26,7 @@ from dashgen.config.values import (
     Matchers,
     MetricName,
     Number,
+    Switch,
     Whole,
     literal,
 )
@@ -96,7 +97,7 @@ class Site(Section):
     dump_interval: durations.Seconds = Field(
         30.0, ge=1, le=600, description="Inspector's dump interval; all times follow it"
     )
-    late_results: bool = Field(
+    late_results: Switch = Field(
         False,
         description="for engines that show results an evaluation later, as vmalert; their targets set it themselves",
     )
@@ -145,6 +146,22 @@ class Site(Section):
             for name in labels:
                 if name in self.labels.names:
                     raise ValueError(f"{where}.{name}: alerts take this label from their series; use another name")
+        return self
+
+    @model_validator(mode="after")
+    def _throughput_of_jobs(self) -> Site:
+        given = self.companions.throughput
+        if own := given.metric or given.expr:
+            from dashgen.catalogue import SIGNAL_BY_NAME
+
+            where = f"companions.throughput.{'metric' if given.metric else 'expr'}"
+            label = given.job_label or self.labels.job
+            tree = promql.parse(own)
+            if recorded := promql.names(own) & SIGNAL_BY_NAME.keys():
+                raise ValueError(f"{where}: {min(recorded)} is recorded by these rules; name what the job itself says")
+            if label not in promql.labels(tree):
+                keep = f"keep it, as `max by ({label}) (...)` does, or name it in job_label"
+                raise ValueError(f"{where}: its result has no label {label}; {keep}")
         return self
 
     def _added_labels(self) -> Iterator[tuple[str, Mapping[str, str]]]:
@@ -219,7 +236,9 @@ def load(path: Path | None, option: str = "-c") -> Site:
     """
     if path is None:
         path = Path(DEFAULT_FILE)
-        if not path.exists():
+        if (other := path.with_suffix(".yml")).exists():
+            raise UserError(f"{other}: is not read; call it {path}, or name it with {option}")
+        if not path.exists() and not path.is_symlink():
             return Site()
     text = read_text(path, MOST_BYTES, f"name a readable file with {option}")
     try:

@@ -123,6 +123,7 @@ LabelValue = Annotated[str, AfterValidator(literal)]
 # Strict, because yes and true are no numbers.
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False), BeforeValidator(_no_text)]
 Whole = Annotated[int, Field(strict=True)]
+Switch = Annotated[bool, Field(strict=True)]
 Regex = Annotated[str, AfterValidator(_regex)]
 Pattern = Annotated[str, AfterValidator(_pattern)]
 Matchers = Annotated[str, AfterValidator(_matchers)]

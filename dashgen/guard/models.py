@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -12,7 +13,10 @@ from dashgen.guard.text import line
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
-_WORDS = {
+# Steps of a check that are no keys of the file.
+_INNER = re.compile(r"\[key\]$|function-")
+
+WORDS = {
     "extra_forbidden": "no such key",
     "string_type": "is not text",
     "tuple_type": "is not a list",
@@ -20,6 +24,7 @@ _WORDS = {
     "dict_type": "expects keys with values, one a line",
     "missing": "is missing; add it",
 }
+"""What pydantic means, by its type of mistake."""
 
 
 def checked(model: type[_Model], data: object, where: str, schema: str) -> _Model:
@@ -31,9 +36,9 @@ def checked(model: type[_Model], data: object, where: str, schema: str) -> _Mode
         return model.model_validate(data)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        key = ".".join(line(str(part), 60) for part in first["loc"] if part != "[key]")
-        message = _WORDS.get(first["type"]) or line(first["msg"].removeprefix("Value error, "), 240)
+        key = ".".join(line(str(part), 60) for part in first["loc"] if not _INNER.match(str(part)))
+        message = WORDS.get(first["type"]) or line(first["msg"].removeprefix("Value error, "), 240)
         # A semicolon begins the remedy of a message, unless it stands in what was given.
         remedied = message.count(";") > str(first["input"]).count(";")
-        remedy = "" if remedied and first["type"] not in _WORDS else f"; {schema}"
+        remedy = "" if remedied and first["type"] not in WORDS else f"; {schema}"
         raise UserError(": ".join(part for part in (where, key, message) if part) + remedy) from error

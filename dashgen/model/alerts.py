@@ -15,6 +15,7 @@ from dashgen.model.words import Sensitivity, Severity, require
 Scope = Literal["job", "node"]
 
 _VALUE = re.compile(r"<([a-z_]+)(?: %| dumps)?>")
+_SHARE = re.compile(r"<([a-z_]+) %>")
 _ALERT_NAME = re.compile(r"Nccl([A-Z][a-z0-9]+){2,}")
 
 
@@ -34,6 +35,10 @@ class Tier:
 
     def __post_init__(self) -> None:
         require(self.dumps >= 0 and self.keep_firing >= 0, "durations are not negative")
+
+    def value(self, name: str) -> float:
+        """A threshold by its name."""
+        return self.threshold if name == "threshold" else self.extra[name]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +84,11 @@ class Alert:
     rises: bool = True
     companion: str = ""
     sources: str = ""
+
+    @property
+    def shares(self) -> frozenset[str]:
+        """The thresholds that its limit tells in percent."""
+        return frozenset(_SHARE.findall(self.limit))
 
     def __post_init__(self) -> None:
         require(_ALERT_NAME.fullmatch(self.name), f"{self.name}: an alert is called Nccl<Subject><Fault>")

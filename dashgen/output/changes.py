@@ -48,15 +48,20 @@ def summary(changes: Iterable[Change]) -> list[str]:
     if all(change.before is None for change in touched):
         return []
     before, after = _Contents(), _Contents()
-    other = []
+    other, damaged = [], []
     for change in touched:
         sides = ((before, change.before), (after, change.after))
-        parts = [(into, _read(change.path, text)) for into, text in sides if text is not None]
+        try:
+            parts = [(into, _read(change.path, text)) for into, text in sides if text is not None]
+        except ValueError:
+            damaged.append(f"{change.path}: what is there is damaged")
+            continue
         if all(part.empty for _, part in parts):
             other.append(change)
         for into, part in parts:
             _merge(into, part)
     return [
+        *damaged,
         *_alerts(before.alerts, after.alerts),
         *_things("recording rule", before.records, after.records),
         *_things("dashboard", before.boards, after.boards, changed=False),
@@ -80,7 +85,7 @@ def findings(changes: Iterable[Change]) -> list[Finding]:
 
 
 def _read(path: str, text: str) -> _Contents:
-    """Rules and dashboards in a generated file; nothing in a file that is damaged or of another kind."""
+    """Rules and dashboards in a generated file; nothing in one of another kind. Raises ValueError for a damaged one."""
     found = _Contents()
     try:
         if path.endswith(".json"):
@@ -88,8 +93,8 @@ def _read(path: str, text: str) -> _Contents:
         elif path.endswith((".yaml", ".yml")):
             for document in parse_documents(text):
                 _collect(document, found)
-    except (ValueError, LookupError, TypeError, AttributeError):
-        return _Contents()
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError(path) from error
     return found
 
 

@@ -123,6 +123,9 @@ class Scenario(Strict):
             raise ValueError("start is not a multiple of scrape_interval since the epoch")
         if not 0 < self.lasts <= MOST_SCRAPES * self.scrape_interval:
             raise ValueError(f"lasts is nothing, or more than {MOST_SCRAPES} scrapes")
+        for place, job in enumerate(self.jobs):
+            if job.start is not None and job.start >= self.lasts:
+                raise ValueError(f"jobs.{place} ({job.id}): start is not before the end of the scenario, lasts")
         ids = {job.id for job in self.jobs}
         for place, event in enumerate(self.events):
             where = f"events.{place} ({event.kind})"
@@ -177,5 +180,6 @@ def scenario_path(name: str) -> Path:
     Raises UserError with the known names when there is none of that name.
     """
     if name not in scenario_names():
-        raise UserError(f"{quoted(name)}: no built-in scenario; name one of {listed(scenario_names(), name)}")
+        known = listed(scenario_names(), name)
+        raise UserError(f"{quoted(name)}: no built-in scenario; name one of {known}, or a file that ends in .yaml")
     return LIBRARY / f"{name}.yaml"

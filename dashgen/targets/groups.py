@@ -6,11 +6,11 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from dashgen.config.sections import Section
 from dashgen.config.targets import Labelling
-from dashgen.config.values import Whole
+from dashgen.config.values import Switch, Whole
 from dashgen.durations import Duration
 from dashgen.guard.text import quoted
 
@@ -51,7 +51,7 @@ class VmGroup(Labelling, GroupKeys):
     """Keys of a rule group of vmalert and of a VMRule (docs.victoriametrics.com/vmalert)."""
 
     concurrency: Whole | None = Field(None, ge=1, le=10_000, description="rules evaluated at once")
-    eval_alignment: bool | None = None
+    eval_alignment: Switch | None = None
     eval_delay: Duration | None = None
     eval_offset: Duration | None = None
     headers: tuple[Header, ...] | None = Field(None, description="Name: value")
@@ -59,6 +59,12 @@ class VmGroup(Labelling, GroupKeys):
     params: dict[str, tuple[str, ...]] | None = Field(None, description="arguments of the query's address")
     tenant: str | None = None
     type: Literal["prometheus"] | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> VmGroup:
+        if self.eval_offset and self.eval_delay:
+            raise ValueError("vmalert refuses eval_offset together with eval_delay; set one of them")
+        return self
 
     def data(self) -> dict[str, Any]:
         """What is set, and that VictoriaMetrics shall not answer of ``-search.latencyOffset`` ago.

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, m
 
 from dashgen.errors import UserError, one_line
 from dashgen.guard.files import parse_yaml, read_text
+from dashgen.guard.models import WORDS
 
 LARGEST_FILE = 1_000_000  # bytes; chains of certificates are the largest of these files
 TENANT = "X-Scope-OrgID"  # Mimir, Loki and Cortex; Thanos takes it with --query.tenant-header
@@ -102,6 +103,7 @@ def access(server: str, *, tenant: str | None = None, environment: Mapping[str, 
     if given["HTTP_CONFIG"]:
         where = given["HTTP_CONFIG"]
         config = _http_config(Path(where))
+    _check_whole(server, given)
     config = _with_environment(config, given)
     headers: dict[str, str] = {}
     secrets: list[str] = []
@@ -112,6 +114,19 @@ def access(server: str, *, tenant: str | None = None, environment: Mapping[str, 
     if tenant := tenant or given["TENANT"]:
         headers[TENANT] = _sendable(tenant, "the tenant")
     return Access(headers, tuple(sorted({each for each in secrets if each}, key=len, reverse=True)), _tls(config, base))
+
+
+def _check_whole(server: str, given: Mapping[str, str]) -> None:
+    """Half a name and password, or two ways in, would send something else than is meant."""
+    token, password = given["TOKEN"] or given["TOKEN_FILE"], given["PASSWORD"] or given["PASSWORD_FILE"]
+    if token and (given["USER"] or password):
+        raise UserError(f"DASHGEN_{server}_TOKEN and _USER: two ways to enter; unset one of them")
+    if password and not given["USER"]:
+        raise UserError(f"DASHGEN_{server}_PASSWORD: no name belongs to it; set DASHGEN_{server}_USER")
+    if given["USER"] and not password:
+        raise UserError(
+            f"DASHGEN_{server}_USER: no password belongs to it; set DASHGEN_{server}_PASSWORD or _PASSWORD_FILE"
+        )
 
 
 def _with_environment(config: _HttpConfig, given: Mapping[str, str]) -> _HttpConfig:
@@ -197,7 +212,7 @@ def _http_config(path: Path) -> _HttpConfig:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         key = ".".join(str(part) for part in first["loc"]) or "(top level)"
-        message = first["msg"].removeprefix("Value error, ")
+        message = WORDS.get(first["type"]) or first["msg"].removeprefix("Value error, ")
         raise UserError(f"{path}: {key}: {message}; write it as for promtool --http.config.file") from error
 
 

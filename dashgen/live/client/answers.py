@@ -7,6 +7,7 @@ century; a value may be NaN or infinite, because Prometheus' may.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel, Strict, ValidationError
@@ -105,8 +106,11 @@ class Answer(_Model, Generic[T]):
     error: str = ""
 
 
-def read(body: bytes, data: type[T], url: str) -> T:
-    """The data of an answer. Raises UserError, which names the server and the place, for anything else."""
+def read(body: bytes, data: type[T], url: str, clean: Callable[[str], str]) -> T:
+    """The data of an answer. Raises UserError, which names the server and the place, for anything else.
+
+    ``clean`` makes one line without secrets of what the server said.
+    """
     try:
         answer = Answer[data].model_validate_json(body)  # type: ignore[valid-type]
     except ValidationError as error:
@@ -117,9 +121,7 @@ def read(body: bytes, data: type[T], url: str) -> T:
             ) from error
         place = ".".join(str(part) for part in first["loc"] if not str(part).startswith("function-"))
         said = f"{place}: {first['msg']}" if place else first["msg"]
-        raise UserError(f"{url}: not the answer of a Prometheus: {said[:200]}; is this a Prometheus?") from error
+        raise UserError(f"{url}: not the answer of a Prometheus: {clean(said)}; is this a Prometheus?") from error
     if answer.status != "success" or answer.data is None:
-        raise UserError(
-            f"{url}: answers with an error: {' '.join(answer.error.split())[:200] or 'no data'}; look at its log"
-        )
+        raise UserError(f"{url}: answers with an error: {clean(answer.error) or 'no data'}; look at its log")
     return answer.data

@@ -106,7 +106,7 @@ class Prometheus:
                 raise
             told = f"{self.url}: HTTP {refusal.status}: {self.client.clean(said)}"
             raise Refused(told, refusal.status, refusal.body) from refusal
-        return read(body, data, self.url)
+        return read(body, data, self.url, self.client.clean)
 
 
 def _error(body: bytes) -> str | None:

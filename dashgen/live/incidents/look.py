@@ -50,11 +50,12 @@ class Found:
 def in_recording(folder: Path, site: Site, jobs: Sequence[str]) -> Found:
     """The incidents of a recording made at this site. Raises UserError when it is damaged, or has no such job."""
     story, samples = read_story(folder), read_samples(folder)
-    if jobs:
-        there = {dict(one.labels).get(site.labels.job) for one in samples}
-        for job in jobs:
-            if job not in there:
-                raise UserError(f"{folder}: no series with {site.labels.job}={job!r}; check the job")
+    there = {dict(one.labels).get(site.labels.job) for one in samples} - {None}
+    for job in jobs:
+        if job not in there:
+            raise UserError(f"{folder}: no series with {site.labels.job}={job!r}; check the job")
+    if not there:
+        raise UserError(f"{folder}: no series with the label {site.labels.job}; name the job's label in dashgen.yaml")
     made = played(story, samples, site)
     start, end = story.start.timestamp(), story.end.timestamp()
     return Found(tuple(incidents(made.history, site, start, end, jobs)), lambda _: made)
@@ -82,6 +83,9 @@ def on_server(
         judged = set(server.label_values(site.labels.job, VERDICT, start, end))
         unjudged = [job for job in server.label_values(site.labels.job, raw, start, end) if job not in judged]
         unjudged = [job for job in unjudged if _there(server, site, job, start, end)]
+        if not (judged or unjudged):
+            what = f"no job has a verdict or {site.metric('busbw')} under the label {site.labels.job} in that time"
+            raise UserError(f"{server.url}: {what}; check --start, --end and labels, or ask `dashgen doctor`")
     found = incidents(asked, site, start, end, jobs and sorted(judged)) if judged else []
     replayed, samples = [], 0
     chosen = unjudged if jobs else unjudged[:MOST_JOBS]

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from dashgen.config.sections import Section
 from dashgen.config.site import Site
+from dashgen.config.values import Switch
 from dashgen.grafana.dashboard import text
 from dashgen.model import Bundle, RuleGroup
 from dashgen.targets.grafana import rules as grafana_rules
@@ -36,7 +37,7 @@ class GrafanaOperatorKeys(Section):
         default={"dashboards": "grafana"}, min_length=1, description="labels of the Grafana objects to write to"
     )
     resync_period: Annotated[str, Field(pattern=r"^([0-9]+(s|m|h))+$")] = "10m"
-    allow_cross_namespace: bool = Field(True, description="also Grafanas of other namespaces")
+    allow_cross_namespace: Switch = Field(True, description="also Grafanas of other namespaces")
 
 
 def render(bundle: Bundle, site: Site) -> dict[str, str]:

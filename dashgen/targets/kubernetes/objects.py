@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, field_validator
 
 from dashgen.config.sections import Section
 from dashgen.config.site import Site
-from dashgen.config.values import MOST_LABELS
+from dashgen.config.values import MOST_LABELS, Switch
 from dashgen.errors import UserError
 from dashgen.guard.text import quoted
 from dashgen.targets.packs import GENERATED
@@ -64,7 +64,7 @@ class KubernetesKeys(Section):
         default=_FLUX,
         description="beside others too, the default keeps Flux from filling in ${datasource} itself",
     )
-    helm: bool = Field(False, description="escape {{ for a place among a Helm chart's templates")
+    helm: Switch = Field(False, description="escape {{ for a place among a Helm chart's templates")
 
     @field_validator("annotations")
     @classmethod

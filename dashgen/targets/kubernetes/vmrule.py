@@ -7,6 +7,7 @@ from pydantic import Field
 
 from dashgen.config.sections import Section
 from dashgen.config.site import Site
+from dashgen.config.values import Switch
 from dashgen.model import Bundle
 from dashgen.targets.groups import VmGroup
 from dashgen.targets.kubernetes import objects as kubernetes
@@ -18,7 +19,7 @@ class VmRuleKeys(Section):
     """VMRule objects of the VictoriaMetrics operator."""
 
     labels: kubernetes.KubernetesLabels = Field(default_factory=dict, description="what the VMAlert selects by")
-    keep_firing_for: bool = Field(True, description="hysteresis; vmalert 1.79 and its like refuse the field")
+    keep_firing_for: Switch = Field(True, description="hysteresis; vmalert 1.79 and its like refuse the field")
     group: VmGroup = Field(VmGroup(), description="further keys of every rule group")
 
 

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from dashgen.config.sections import Section
 from dashgen.config.site import Site
+from dashgen.config.values import Switch
 from dashgen.durations import Duration
 from dashgen.model import Bundle
 from dashgen.targets.groups import GroupKeys
@@ -21,10 +22,16 @@ RULES_PER_GROUP = 20
 class MimirGroup(GroupKeys):
     """Keys of a rule group of Mimir's and Cortex' rulers (Mimir pkg/mimirtool/rules/rwrulefmt)."""
 
-    align_evaluation_time_on_interval: bool | None = None
+    align_evaluation_time_on_interval: Switch | None = None
     evaluation_delay: Duration | None = Field(None, description="the old name of query_offset")
     query_offset: Duration | None = Field(None, description="evaluates so far in the past")
     source_tenants: tuple[str, ...] | None = Field(None, description="tenants that the rules read")
+
+    @model_validator(mode="after")
+    def _one(self) -> MimirGroup:
+        if self.query_offset and self.evaluation_delay:
+            raise ValueError("evaluation_delay is the old name of query_offset; set one of them")
+        return self
 
 
 class MimirKeys(Section):

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from dashgen.config.sections import Section
 from dashgen.config.site import Site
+from dashgen.config.values import Switch
 from dashgen.model import Bundle
 from dashgen.targets.groups import VmGroup
 from dashgen.targets.packs import Pack, groups, header, not_filled_in, without_hysteresis
@@ -23,7 +24,7 @@ _LEFT_OUT = "Without hysteresis, for any vmalert; targets.vmalert.keep_firing_fo
 class VmalertKeys(Section):
     """Rule files that every vmalert loads."""
 
-    keep_firing_for: bool = Field(False, description="hysteresis; vmalert 1.79 and its like refuse the field")
+    keep_firing_for: Switch = Field(False, description="hysteresis; vmalert 1.79 and its like refuse the field")
     group: VmGroup = Field(VmGroup(), description="further keys of every rule group")
 
 
