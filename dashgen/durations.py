@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from dashgen.guard.text import quoted
 
@@ -65,10 +65,12 @@ def _only_written(value: object) -> float:
     return seconds(value)
 
 
-Seconds = Annotated[float, BeforeValidator(_written, json_schema_input_type=float | str)]
+_Text = Annotated[str, Field(pattern=f"^{_FORM.pattern}$")]
+
+Seconds = Annotated[float, BeforeValidator(_written, json_schema_input_type=float | _Text)]
 """Seconds, as a number or written as a duration."""
 
-Written = Annotated[float, BeforeValidator(_only_written, json_schema_input_type=str)]
+Written = Annotated[float, BeforeValidator(_only_written, json_schema_input_type=_Text)]
 """Seconds, written as a duration."""
 
 Duration = Annotated[str, AfterValidator(checked)]

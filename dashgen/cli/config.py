@@ -56,7 +56,7 @@ def baseline(
         str | None, typer.Option("--transport", help="nvlink, network or mixed; by default from the log's hosts")
     ] = None,
     collective: Annotated[
-        str | None, typer.Option("--collective", help="where the log does not name the test, for example AllGather")
+        str | None, typer.Option("--collective", help="instead of what the log says, for example AllGather")
     ] = None,
     update: Annotated[Path | None, typer.Option("--update", help="dashgen.yaml to write the values into")] = None,
 ) -> None:

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, SerializeAsAny, model_validator
 
@@ -80,6 +80,21 @@ MOST_GBPS = 1e6
 Bandwidth = Annotated[Number, Field(gt=0, lt=MOST_GBPS)]
 
 
+def _alerts() -> Collection[str]:
+    from dashgen.catalogue import ALERT_BY_NAME
+
+    return ALERT_BY_NAME
+
+
+def _named(names: Callable[[], Collection[str]]) -> Callable[[dict[str, Any]], None]:
+    """The keys that there may be, for editors that complete by the schema."""
+
+    def told(schema: dict[str, Any]) -> None:
+        schema["propertyNames"] = {"enum": list(names())}
+
+    return told
+
+
 class Site(Section):
     """A site, as ``dashgen.yaml`` describes it. Raises UserError through ``load`` on any unknown or wrong key."""
 
@@ -88,7 +103,9 @@ class Site(Section):
     )
     labels: Labels = Labels()
     metrics: dict[str, MetricName] = Field(
-        default_factory=dict, description="other names for upstream metrics, by dashgen's key for them"
+        default_factory=dict,
+        description="other names for upstream metrics, by dashgen's key for them",
+        json_schema_extra=_named(lambda: BY_KEY),
     )
     fabric: str = Field(
         "NVLink", pattern=r"^[a-zA-Z0-9][a-zA-Z0-9 ._+/()-]{0,19}$", description="the word for the link within a domain"
@@ -112,7 +129,9 @@ class Site(Section):
     sensitivity: Sensitivity = Field(
         Sensitivity.MEDIUM, description="the tier that thresholds in panels are drawn from"
     )
-    alerts: dict[str, AlertOverride] = Field(default_factory=dict, description="changes by alert name")
+    alerts: dict[str, AlertOverride] = Field(
+        default_factory=dict, description="changes by alert name", json_schema_extra=_named(_alerts)
+    )
     alert_labels: dict[Label, LabelValue] = Field(
         default_factory=dict, max_length=MOST_LABELS, description="labels that every alert carries"
     )

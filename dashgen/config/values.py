@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -115,10 +115,15 @@ def _parse(expr: str, what: str) -> None:
         raise ValueError(f"not {what}: {line(one_line(error), 160)}") from error
 
 
-Label = Annotated[str, AfterValidator(_label_beside(_RESERVED | _OF_PORTS))]
-GpuLabel = Annotated[str, AfterValidator(_label_beside(_RESERVED))]
+def _editors(pattern: re.Pattern[str]) -> Any:
+    """The form of a name, for editors that complete and check by the schema; the check itself says more."""
+    return Field(json_schema_extra={"pattern": f"^(?:{pattern.pattern})$"})
+
+
+Label = Annotated[str, AfterValidator(_label_beside(_RESERVED | _OF_PORTS)), _editors(grammar.LABEL)]
+GpuLabel = Annotated[str, AfterValidator(_label_beside(_RESERVED)), _editors(grammar.LABEL)]
 """Any label that ports have may name a GPU: no rule about ports names one, and some exporters write ``device``."""
-MetricName = Annotated[str, AfterValidator(_metric)]
+MetricName = Annotated[str, AfterValidator(_metric), _editors(grammar.METRIC)]
 LabelValue = Annotated[str, AfterValidator(literal)]
 # Strict, because yes and true are no numbers.
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False), BeforeValidator(_no_text)]
