@@ -71,7 +71,6 @@ STATE_COLOURS = {
     "NVLink": "nvlink",
     "xGMI": "nvlink",
     "late": "warn",
-    "partial": "warn",
     "hung": "bad",
     "no data": "neutral",
     "recovering": "info",

@@ -146,14 +146,14 @@ _TIMELINE = answers(
     question="When was the job in which state, and who was the suspect?",
     query=or_nobody(f"max by (<job>) (\n{state('<of_job>')}\n)", "<of_job>", "<job_label>", "$job"),
     legend="job",
-    also=(Query(expr=named(state("<of_job>", "partial network <fabric> late"), *PATH), legend="{{suspect}} {{who}}"),),
+    also=(Query(expr=named(state("<of_job>", "network <fabric> late"), *PATH), legend="{{suspect}} {{who}}"),),
     type="state-timeline",
     unit=Unit.NONE,
     read="The first line is the job; each suspect has a line of its own for as long as the verdict named it; others may be as bad meanwhile.",
     states=STATES,
     healthy="one line, healthy from end to end",
-    bad="network alone is the fabric, nvlink a link inside a node, a straggler one late GPU or node; partial is "
-    "some GPUs that wait although nobody is late alone; hung is a job that stands still",
+    bad="network alone is the fabric, nvlink a link inside a node, a straggler one late GPU or node; "
+    "hung is a job that stands still",
     width=24,
     height=6,
 )

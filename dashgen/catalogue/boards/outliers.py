@@ -127,7 +127,7 @@ _SLOWER = answers(
     read="The eight slowest of the shown time. Who waits is slower.",
     healthy="no line above four times the noise",
     bad="lines that step up together while nobody is late alone: a few GPUs of several nodes share a slow network path; where they are whole "
-    "nodes the suspect is unknown, and their pipeline stage is where a path is slow or somebody late",
+    "nodes, their pipeline stage is where a path is slow or somebody late",
     minimum=-0.1,
     points=FEW,
     width=6,

@@ -16,7 +16,6 @@ _STATES = (
     ('state="unknown"', "unknown", "neutral"),
     ('state="gone"', "gone", "neutral"),
     ('state="recovering"', "recovering", "info"),
-    ('state="degraded", suspect="unknown"', "partial", "warn"),
     ('state="degraded", suspect="network"', "network", "network"),
     ('state="degraded", suspect="nvlink"', "<fabric>", "nvlink"),
     ('state="degraded", suspect="straggler"', "late", "warn"),
@@ -34,7 +33,7 @@ STATES: Mapping[int, tuple[str, str]] = MappingProxyType(
 VALUES: Mapping[str, int] = MappingProxyType({word: value for value, (word, _) in STATES.items()})
 
 # The words of verdicts that a fleet is told of, and the states behind them.
-TOLD = "partial network <fabric> late hung recovering gone"
+TOLD = "network <fabric> late hung recovering gone"
 TOLD_STATES = "degraded|stalled|recovering|gone"
 
 # The columns of a table that say what is wrong and where, and what their labels mean.
@@ -118,7 +117,6 @@ _SAID = (
     ("degraded/network/(.*)//(.+)", "Rail $2 slow ($1) for", ""),
     ("degraded/nvlink/.*//.*", "<fabric> slow for", ""),
     ("degraded/nvlink/.*/(.+)/.*", "<fabric> of $1 slow for", ""),
-    ("degraded/unknown/.*", "Some GPUs slow for", ""),
     ("degraded/straggler/.*/(.*)/(.+)", "Late GPU $1 $2 for", ""),
     ("degraded/straggler/.*/(.+)/", "Late node $1 for", ""),
     ("degraded/straggler///", "Several nodes late for", ""),
@@ -164,12 +162,11 @@ def _cost(chosen: str) -> str:
 
 def _beside(chosen: str) -> str:
     """Who waits, what is untouched, what the processes of a silent job do."""
-    late, node, alike, network, partial, hung = (
+    late, node, alike, network, hung = (
         verdict(f'<node>!="", {chosen}', suspect="straggler"),
         verdict(f'<gpu>="", {chosen}', suspect="straggler"),
         verdict(f'<node>="", {chosen}', suspect="straggler"),
         verdict(chosen, suspect="network"),
-        verdict(chosen, suspect="unknown"),
         verdict(chosen, state="stalled"),
     )
     sound = f"max by (<job>) ({of('job:nccl_suspect:depth', chosen, suspect='nvlink')}) < 0.05"
@@ -199,8 +196,6 @@ or on (<job>)
 label_replace(group by (<job>) ({sound} and on (<job>) {network}), "beside", "; <fabric> untouched", "", "")
 or on (<job>)
 label_replace(group by (<job>) ({alike}), "beside", "; one of them holds up the others", "", "")
-or on (<job>)
-label_replace(group by (<job>) ({partial}), "beside", "; nobody is late alone", "", "")
 or on (<job>)
 {spins}
 or on (<job>)

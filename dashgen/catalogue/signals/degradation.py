@@ -130,9 +130,6 @@ Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
                 "suspect nvlink: follow NcclNvlinkDegraded; drain the node.",
                 "suspect straggler: follow NcclGpuLate or NcclNodeLate, which say when to drain a node. Without a node several come equally late, "
                 "as those of one pipeline stage, and one of them holds up the others: the outlier board shows which, their clocks and hosts who.",
-                "suspect unknown: whole nodes are slower than their like and nobody is late, so the communicators of a part of the job, as "
-                "of one pipeline stage, have a slow path or somebody late. "
-                "Outlier board, slowness above the usual: what do these GPUs share? Look at the network adapters and the clocks of these nodes.",
             ),
         ),
     ),

@@ -169,13 +169,12 @@ WHOLE_NODE = f"""(
 )"""
 """More than half of the GPUs of a node, two at least, are about as late: the node is."""
 
-SOME = f"min by (<job>) (topk by (<job>) (2, {slower()}))"
-"""Some GPUs have become slower than their like. The second one counts: a communicator has two members at least."""
-SLOW_COMMUNICATOR = f"""{SOME}
+SLOW_COMMUNICATOR = f"""min by (<job>) (topk by (<job>) (2, {slower()}))
 > on (<job>)
 2 * max by (<job>) (min by (<job>, <node>) ({slower(over="<2 dumps in a row>")}))
 {NEW}"""
-"""No node has GPUs that are all slower, not even half as much: those who are share a communicator whose network is slow.
+"""Two GPUs at least have become slower than their like, and no node has GPUs that are all slower, not even half as much: those
+who are share a communicator whose network is slow.
 
 A late GPU or node holds up every communicator of its stage, and so all GPUs of the stage's other nodes. They begin to be
 slower in another dump than it: two dumps are enough to say so.

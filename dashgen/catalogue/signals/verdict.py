@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """One verdict per job: from evidence to suspects, from suspects to what is wrong, since when, and where.
 
-A suspect is the network, NVLink, a late GPU or node, or somebody unknown who slows some GPUs. Its depth is what it
-does, its score how many times over the evidence convinces: effect and significance in one number, weighed by what it
-costs. A suspect is blamed from when its score reaches 1 on the mean of two dumps, or 0.6 on that of ten, and nobody who
-would explain it half convinces, until a quarter of that is left. The verdict is the first of those whom no other explains.
+A suspect is the network, NVLink, or a late GPU or node. Its depth is what it does, its score how many times over the
+evidence convinces: effect and significance in one number, weighed by what it costs. A suspect is blamed from when its
+score reaches 1 on the mean of two dumps, or 0.6 on that of ten, and nobody who would explain it half convinces, until a
+quarter of that is left. The verdict is the first of those.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dashgen.catalogue import groups
-from dashgen.catalogue.baselines import LEAST_OF_MANY, need, spread, unfamiliar, without_past
+from dashgen.catalogue.baselines import LEAST_OF_MANY, need, spread, without_past
 from dashgen.catalogue.names import SINCE, VERDICT
-from dashgen.catalogue.signals.freshness import IN_THIS_DUMP, NEW
+from dashgen.catalogue.signals.freshness import NEW
 from dashgen.catalogue.signals.lateness import (
     ACROSS_NODES,
     LATEST_ALONE,
     SLOW_COMMUNICATOR,
-    SOME,
     SOMEBODY_LATE,
     SPREAD,
     WHOLE_NODE,
@@ -67,7 +66,7 @@ _PATH_STRAYS = f"""(
 
 _LATE_NEED = f"on (<job>) group_left () {late_from(SPREAD)}"
 _COMMUNICATOR_NEED = f"on (<job>) group_left () {need('lateness', SPREAD, LEAST_OF_MANY)}"
-_SOME_NEED = f"on (<job>) group_left () {need('lateness', SPREAD)}"
+_LATE_NODES_NEED = f"on (<job>) group_left () {need('lateness', SPREAD)}"
 
 # Two dumps on the mean, or a little less for long, and not gone already.
 _CONVINCING = """(
@@ -79,7 +78,6 @@ and job:nccl_suspect:score > 0.5"""
 
 _SOME_PATH = 'suspect="network", transport=""'  # lateness does not tell which transport
 _SLOW_COMMUNICATOR = labelled(SLOW_COMMUNICATOR, "suspect", "network")
-_SOME = labelled(SOME, "suspect", "unknown")
 _SOMEBODY = 'suspect="straggler", <node>=""'
 _SOMEBODY_LATE = labelled(SOMEBODY_LATE, "suspect", "straggler")
 
@@ -91,6 +89,10 @@ _BY_COST = """* on (<job>) group_left ()
   or on (<job>)
   job:nccl_gpus:count ^ 0
 )"""
+
+
+# Who has no name is told only while throughput is lost.
+_WHILE_IT_COSTS = "and on (<job>) job:training_throughput_loss:ratio > 0.05"
 
 
 class _Because(NamedTuple):
@@ -105,7 +107,7 @@ class _Because(NamedTuple):
 # Who is late explains a path whose members wait for it. A late GPU explains a whole network as well: the best bandwidth is
 # often that of a GPU whose position favours it, until it waits. A late node does not, because a node whose file is older
 # than the others looks late when a network becomes slow. Slow links inside a node explain why the node is late, and are
-# not explained by that. Any other suspect explains why some GPUs are slower.
+# not explained by that.
 _EXPLAINS = (
     _Because('suspect="network", <gpu>!=""', "<job>", 'suspect="straggler"'),
     _Because('suspect="network"', "<job>", 'suspect="straggler", <gpu>!=""'),
@@ -119,7 +121,6 @@ _EXPLAINS = (
         'suspect="straggler", <node>!=""',
         ' unless on (<job>, <node>) job:nccl_suspect:score{suspect="nvlink"} >= 0.5',
     ),
-    _Because('suspect="unknown"', "<job>", 'suspect!="unknown"'),
 )
 
 # Nobody begins to be blamed while a cause of it half convinces.
@@ -138,9 +139,11 @@ _BLAMED = (
     + "\n)"
 )
 
-# The same suspect, told better: the transport of a slow network, and the GPU of a late node while it is late itself. It is
-# told where it is known in time, and nobody waits for it: of a slow node's GPUs another one may be the latest in every dump.
+# Three dumps are what it takes to see who is late, and two to see a slow path: a late GPU takes the place of what its peers looked
+# like before. So does the same suspect, told better: the transport of a slow network, and the GPU of a late node while it is
+# late itself. Nobody waits for that: of a slow node's GPUs another one may be the latest in every dump.
 _TOLD_BETTER = (
+    _Because('suspect!="straggler"', "<job>", 'suspect="straggler", <gpu>!=""'),
     _Because(_SOME_PATH, "<job>", 'suspect="network", transport!=""'),
     _Because(
         'suspect="straggler", <gpu>=""',
@@ -162,7 +165,7 @@ _EXPLAINED = "\n".join(
   )
   - 3 * <dump>
 )"""
-    for each in (*_EXPLAINS, *_TOLD_BETTER)
+    for each in _TOLD_BETTER
 )
 
 
@@ -206,12 +209,8 @@ _WHOLE = f"""(
     -1 * group by (<job>, transport) (job:nccl_transport:info)
   )
 )"""
-_SLOW = _named(f"""{_WHOLE}
-/ on (<job>, transport) group_left () {need("bandwidth", NOISE)}
-{_BY_COST}
-or
-{_ONE}
-/ ignoring (of) {need("slowness", _PATH_STRAYS, LEAST_OF_MANY)}""")
+_SLOW = _named(f"{_WHOLE}\n/ on (<job>, transport) group_left () {need('bandwidth', NOISE)}")
+_SLOW_PATH = _named(f"{_ONE}\n/ ignoring (of) {need('slowness', _PATH_STRAYS, LEAST_OF_MANY)}")
 _LATE = _late(f"\n/ {_LATE_NEED}")
 
 SIGNALS = (
@@ -224,7 +223,6 @@ SIGNALS = (
                 _named(f"{LOST}\nor\n{_ONE}"),
                 _late(),
                 _SLOW_COMMUNICATOR,
-                _SOME,
                 _SOMEBODY_LATE,
             )
         ),
@@ -239,34 +237,30 @@ SIGNALS = (
         name="job:nccl_suspect:score",
         question="How many times over does the evidence against each suspect convince?",
         healthy="below a quarter",
-        # Not read from the depth, which would be one step more from a sample to the verdict. Around a pause files stop one after
-        # the other, and the few that are left have nobody to be compared with: most GPUs of the last three dumps must
-        # report in this very one. That many GPUs are slower says little on its own: it counts while throughput is lost.
-        # Who is late is late among peers.
+        # Not read from the depth, which would be one step more from a sample to the verdict. Who is late is late among peers.
         expr=f"""
 (
   (
-    {indented(_SLOW, 4)}
+    (
+      {indented(_SLOW, 6)}
+      or
+      {indented(_SOMEBODY_LATE, 6)}
+      / {indented(_LATE_NODES_NEED, 6)}
+      {_WHILE_IT_COSTS}
+    )
+    {indented(_BY_COST, 4)}
+    or
+    {indented(_SLOW_PATH, 4)}
     or
     {indented(_SLOW_COMMUNICATOR, 4)}
     / {indented(_COMMUNICATOR_NEED, 4)}
-    or
-    (
-      {indented(_SOME, 6)}
-      or
-      {indented(_SOMEBODY_LATE, 6)}
-    )
-    / {indented(_SOME_NEED, 4)}
-    {indented(_BY_COST, 4)}
-    and on (<job>) job:training_throughput_loss:ratio > 0.05
+    {_WHILE_IT_COSTS}
   )
   {indented(comparable('suspect!="straggler"'))}
   or
   {indented(_LATE)}
   {indented(_BY_COST)}
-)
-and on (<job>) {IN_THIS_DUMP}
-> 0.5 * max_over_time(job:nccl_gpus:count[<3 dumps in a row>])""",
+)""",
         unit=Unit.COUNT,
         labels=SUSPECT,
         sources="Effect and significance, as Greyhound (ATC'25), which keeps changes of 10 %: a tenth, and five standard deviations for a transport, four for a late GPU; 12 % and six for "
@@ -280,15 +274,12 @@ and on (<job>) {IN_THIS_DUMP}
         question="Since when is each suspect blamed?",
         healthy="absent",
         # The one rule that reads itself. It ends when three quarters of the evidence are gone: what is learned first asks for much,
-        # and would acquit who was late from the start. While nothing can be judged, as in a checkpoint or an evaluation, it
-        # waits, and it ends with the job. Of several in one dump, who convinces more was the earlier.
+        # and would acquit who was late from the start. While there is no news, as in a checkpoint, it waits, and it
+        # ends with the job. Of several in one dump, who convinces more was the earlier.
         expr=f"""
 last_over_time(job:nccl_suspect:since[<3 dumps>]) and job:nccl_suspect:score > 0.25
 or
 last_over_time(job:nccl_suspect:since[<3 dumps>]) and on (<job>) job:nccl_dump_age:seconds > 2.5 * <dump>
-or
-last_over_time(job:nccl_suspect:since{{suspect!="straggler"}}[<3 dumps>]) unless job:nccl_suspect:score
-and on (<job>) {unfamiliar()}
 or
 time()
 - clamp_max(

@@ -58,8 +58,8 @@ def readings(
     age = 0.0
     if suspect == "straggler":
         strays = _strays(history, LATENESS, start, end, of_job, place)
-    elif suspect == "unknown" or (suspect == "network" and not transport):
-        # Some GPUs are slower than their like, which a slow communicator is told by as well.
+    elif suspect == "network" and not transport:
+        # A slow communicator is told by GPUs that are slower than their like.
         strays = _strays(history, LATENESS, start, end, of_job, slower=True)
     else:
         strays = _strays(history, SLOWNESS, start, end, of_job, {**carried, **place})

@@ -66,15 +66,14 @@ max by (<job>, <node>, <instance>, device, port, counter) (
     ),
     Signal(
         name="node:fabric_suspect:ratio",
-        question="Which node and port has rising errors while the verdict blames the network, or nobody known, in multiples of the limit?",
+        question="Which node and port has rising errors while the verdict blames the network, in multiples of the limit?",
         healthy="absent",
-        # Errors alone are a ticket, a slow network alone is a question; together they are an answer. So they are where only a
-        # part of the GPUs is slower and nobody known is to blame.
+        # Errors alone are a ticket, a slow network alone is a question; together they are an answer.
         expr=f"""
 (
   <branches>
 ) > {ENOUGH:g}
-and on (<job>) job:nccl_verdict:depth{{suspect=~"network|unknown"}}""",
+and on (<job>) job:nccl_verdict:depth{{suspect="network"}}""",
         branches=(
             *((each.companion, _excess(each)) for each in COUNTERS_OF_PORTS),
             ("host_network", f'label_replace({_RESENT}, "counter", "{RETRANSMITTED}", "", "")'),
@@ -95,9 +94,9 @@ ALERTS = (
         signal="node:fabric_suspect:ratio",
         expr="node:fabric_suspect:ratio > <threshold>",
         labels={"suspect": "network"},
-        limit="the verdict blames the network or nobody known, and an error counter rises at more than <threshold %> of its published limit",
+        limit="the verdict blames the network, and an error counter rises at more than <threshold %> of its published limit",
         summary="Job <this_job>: communication is slow and {{ $labels.<node_label> }} has rising {{ $labels.counter }}.",
-        description="While the verdict about job <this_job> blames the network, or nobody known, {{ $labels.counter }} of "
+        description="While the verdict about job <this_job> blames the network, {{ $labels.counter }} of "
         "{{ $labels.<node_label> }}{{ with $labels.device }} {{ . }}{{ end }}{{ with $labels.port }} port {{ . }}{{ end }} "
         "rise at {{ $value | humanizePercentage }} of their published limit. Look first at the fabric board: is it this port "
         "alone, and did it begin with the window?",
@@ -110,8 +109,7 @@ ALERTS = (
         "limit is enough in the most sensitive tier, because the slow network is evidence of its own.",
         dashboard="fabric",
         runbook=Runbook(
-            meaning="Two independent observations agree: the job's network has become slow, or a part of its GPUs for a reason that "
-            "the verdict calls unknown, and a counter of one of its nodes rises beyond what is normal. That is the best hint at the place that metrics can give.",
+            meaning="Two independent observations agree: the job's network has become slow, and a counter of one of its nodes rises beyond what is normal. That is the best hint at the place that metrics can give.",
             look_first=(
                 "Fabric board of the job: which ports, and do their errors begin with the degradation window?",
                 "Job board: how deep is the window, and does the transport within the domain hold?",
