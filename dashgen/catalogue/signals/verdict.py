@@ -14,7 +14,7 @@ from typing import NamedTuple
 from dashgen.catalogue import groups
 from dashgen.catalogue.baselines import LEAST_OF_MANY, need, spread, without_past
 from dashgen.catalogue.names import SINCE, VERDICT
-from dashgen.catalogue.signals.freshness import NEW
+from dashgen.catalogue.signals.freshness import IN_THIS_DUMP, NEW
 from dashgen.catalogue.signals.lateness import (
     ACROSS_NODES,
     LATEST_ALONE,
@@ -237,7 +237,9 @@ SIGNALS = (
         name="job:nccl_suspect:score",
         question="How many times over does the evidence against each suspect convince?",
         healthy="below a quarter",
-        # Not read from the depth, which would be one step more from a sample to the verdict. Who is late is late among peers.
+        # Not read from the depth, which would be one step more from a sample to the verdict. Around a pause files stop one after
+        # the other, and the few that are left have nobody to be compared with: most GPUs of the last three dumps must
+        # report in this very one. Who is late is late among peers.
         expr=f"""
 (
   (
@@ -260,7 +262,9 @@ SIGNALS = (
   or
   {indented(_LATE)}
   {indented(_BY_COST)}
-)""",
+)
+and on (<job>) {IN_THIS_DUMP}
+> 0.5 * max_over_time(job:nccl_gpus:count[<3 dumps in a row>])""",
         unit=Unit.COUNT,
         labels=SUSPECT,
         sources="Effect and significance, as Greyhound (ATC'25), which keeps changes of 10 %: a tenth, and five standard deviations for a transport, four for a late GPU; 12 % and six for "
