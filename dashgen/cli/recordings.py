@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def simulate(
-    scenario: Annotated[str, typer.Argument(help="name of a scenario that comes with dashgen, or a YAML file")],
+    scenario: Annotated[
+        str, typer.Argument(help="name of a scenario that comes with dashgen, or a file that ends in .yaml")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="folder of the recording")],
     seed: Annotated[
         int | None, typer.Option("--seed", min=0, max=2**63 - 1, help="instead of the scenario's own")

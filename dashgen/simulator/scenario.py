@@ -181,5 +181,5 @@ def scenario_path(name: str) -> Path:
     """
     if name not in scenario_names():
         known = listed(scenario_names(), name)
-        raise UserError(f"{quoted(name)}: no built-in scenario; name one of {known}, or a file that ends in .yaml")
+        raise UserError(f"{quoted(name)}: no built-in scenario; name one of {known}")
     return LIBRARY / f"{name}.yaml"
