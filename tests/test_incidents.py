@@ -369,28 +369,32 @@ def test_the_cost_is_the_share_of_the_usual_work_that_was_not_done() -> None:
     assert one.gpu_hours is None and "(1 of unknown cost not counted)" in incident_report.summary([one])
 
 
-def test_a_gpu_without_a_past_is_unusual_beyond_what_a_fixed_position_explains() -> None:
-    labels = (("gpu", "GPU3"), ("node", "n1"), ("slurm_job_id", "1"))
-    times = BEGAN + DUMP * np.arange(10)
+TEN = BEGAN + DUMP * np.arange(10)
 
+
+def lateness(values: float | list[float], ago: float | None = None) -> Series:
+    """The lateness of a GPU in ten dumps, or what it was used to so many seconds before."""
+    job, place = ("slurm_job_id", "1"), (("gpu", "GPU3"), ("node", "n1"))
+    if ago is None:
+        return Series("gpu:nccl_lateness:ratio", (*place, job), TEN, np.full(10, values))
+    return Series(USUAL, (*place, ("of", "lateness"), job), TEN - ago, np.full(10, values))
+
+
+def test_a_gpu_without_a_past_is_unusual_beyond_what_a_fixed_position_explains() -> None:
     def odd(*more: Series, late: float) -> set[bool]:
-        history = AtHand([Series("gpu:nccl_lateness:ratio", labels, times, np.full(10, late)), *more])
+        history = AtHand([lateness(late), *more])
         of_job = {"slurm_job_id": "1"}
         found = readings(history, SITE, "straggler", "", "n1", "GPU3", of_job, BEGAN, BEGAN + 9 * DUMP)
         return {one.unusual for one in found}
 
     assert odd(late=0.18) == {False} and odd(late=0.35) == {True}
     # What was learned counts for half a day.
-    past = Series("peer:nccl_evidence:usual", (*labels[:2], ("of", "lateness"), labels[2]), times - 36000, np.zeros(10))
-    assert odd(past, late=0.18) == {True}
+    assert odd(lateness(0.0, ago=36000), late=0.18) == {True}
 
 
 def test_a_slow_communicator_is_unusual_where_its_gpus_are_slower_than_their_like() -> None:
-    labels = (("gpu", "GPU3"), ("node", "n1"), ("slurm_job_id", "1"))
-    times = BEGAN + DUMP * np.arange(10)
-    usual = Series("peer:nccl_evidence:usual", (*labels[:2], ("of", "lateness"), labels[2]), times - 600, np.zeros(10))
-    late = Series("gpu:nccl_lateness:ratio", labels, times, np.where(times < BEGAN + 4 * DUMP, 0.0, -0.4))
-    found = readings(AtHand([usual, late]), SITE, "network", "", "", "", {"slurm_job_id": "1"}, BEGAN, times[-1])
+    history = AtHand([lateness(0.0, ago=600), lateness([0.0] * 4 + [-0.4] * 6)])
+    found = readings(history, SITE, "network", "", "", "", {"slurm_job_id": "1"}, BEGAN, TEN[-1])
     assert [one.unusual for one in found] == [False] * 4 + [True] * 6
 
 

@@ -39,19 +39,19 @@ RENAMED_THRESHOLDS = {
 """Further thresholds that have had other names."""
 
 
-Limit = Annotated[Number, Field(ge=0)]
+Threshold = Annotated[Number, Field(ge=0)]
 
 
 class TierOverride(Section):
     """Values of one alert in one tier; what is left out stays as dashgen ships it."""
 
-    threshold: Limit | None = None
+    threshold: Threshold | None = None
     dumps: Whole | None = Field(None, ge=0, le=MOST_DUMPS, description="duration, counted in dumps")
     keep_firing: Whole | None = Field(
         None, ge=0, le=MOST_DUMPS, description="hysteresis after the last bad dump, counted in dumps"
     )
     severity: Severity | None = None
-    extra: dict[str, Limit] = Field(default_factory=dict, description="further thresholds of this alert, by name")
+    extra: dict[str, Threshold] = Field(default_factory=dict, description="further thresholds of this alert, by name")
     enabled: Switch = True
 
     @model_validator(mode="before")

@@ -73,16 +73,13 @@ TO_JOB = {"Open the job": link("job", job="${__data.fields.<job_label>}")}
 LINE_TO_JOB = {"Open the job": link("job", job="${__field.labels.<job_label>}")}
 
 
-_ALL = "<in_cluster>"
-
-
 def marks(variables: tuple[Variable, ...]) -> tuple[Annotation, ...]:
     """What is drawn over every graph: the alerts, and where one job or several are chosen their degradation windows."""
     jobs = {JOB: "<of_job>", JOB_BY_ID: OF_JOB_ID, SEVERAL_JOBS: OF_JOBS}
-    chosen = next((matchers for variable, matchers in jobs.items() if variable in variables), _ALL)
+    chosen = next((matchers for variable, matchers in jobs.items() if variable in variables), "")
     alerts = Annotation(
         title="Alerts",
-        expr=f'ALERTS{{alertname=~"Nccl.+", alertstate="firing", severity!="info", {chosen}}}',
+        expr=f'ALERTS{{alertname=~"Nccl.+", alertstate="firing", severity!="info", {chosen or "<in_cluster>"}}}',
         heading="{{alertname}}",
         text="{{severity}} {{<job_label>}} {{<node_label>}}",
         role="bad",
@@ -94,7 +91,7 @@ def marks(variables: tuple[Variable, ...]) -> tuple[Annotation, ...]:
         text="job {{<job_label>}} {{<node_label>}} {{<gpu_label>}}",
         role="warn",
     )
-    return (alerts,) if chosen == _ALL else (alerts, windows)
+    return (alerts, windows) if chosen else (alerts,)
 
 
 def answers(

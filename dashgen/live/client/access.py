@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from dashgen.errors import UserError, one_line
 from dashgen.guard.files import parse_yaml, read_text
-from dashgen.guard.models import WORDS
+from dashgen.guard.models import checked
 
 LARGEST_FILE = 1_000_000  # bytes; chains of certificates are the largest of these files
 TENANT = "X-Scope-OrgID"  # Mimir, Loki and Cortex; Thanos takes it with --query.tenant-header
@@ -207,13 +207,7 @@ def _http_config(path: Path) -> _HttpConfig:
         # The message might quote a secret.
         place = getattr(error.__cause__, "problem_mark", None)
         raise UserError(f"{path}: not YAML{f' in line {place.line + 1}' if place else ''}; mend it") from error
-    try:
-        return _HttpConfig.model_validate(data or {})
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        key = ".".join(str(part) for part in first["loc"]) or "(top level)"
-        message = WORDS.get(first["type"]) or first["msg"].removeprefix("Value error, ")
-        raise UserError(f"{path}: {key}: {message}; write it as for promtool --http.config.file") from error
+    return checked(_HttpConfig, data or {}, str(path), "write it as for promtool --http.config.file")
 
 
 def _read(path: Path) -> str:

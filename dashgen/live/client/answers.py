@@ -13,6 +13,7 @@ from typing import Annotated, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, RootModel, Strict, ValidationError
 
 from dashgen.errors import UserError
+from dashgen.guard.models import keys
 from dashgen.live.client.http import looks_like_html
 from dashgen.recordings.format import LATEST
 
@@ -119,7 +120,7 @@ def read(body: bytes, data: type[T], url: str, clean: Callable[[str], str]) -> T
             raise UserError(
                 f"{url}: answers with a web page; is it a login? Give the address of the Prometheus"
             ) from error
-        place = ".".join(str(part) for part in first["loc"] if not str(part).startswith("function-"))
+        place = ".".join(keys(first["loc"]))
         said = f"{place}: {first['msg']}" if place else first["msg"]
         raise UserError(f"{url}: not the answer of a Prometheus: {clean(said)}; is this a Prometheus?") from error
     if answer.status != "success" or answer.data is None:
