@@ -235,6 +235,7 @@ def test_what_is_named_first_is_judged_where_the_truth_knows_it() -> None:
     assert only(case(somewhere), fired(60, 90)).right == {"suspect": False, "node": False}
     rail = fired(60, 90, suspect="network", gpu="GPU3")
     port = fired(120, 180, signal="fabric", node="n1")
+    assert only(case({**somewhere, "suspect": "network"}), rail).right == {"suspect": True, "node": False}
     nic = case({**somewhere, "gpu": "GPU3", "suspect": "network"})
     assert only(nic, rail).right == {"suspect": True, "node": False, "gpu": False}
     assert only(nic, rail, port).right == {"suspect": True, "node": True, "gpu": True}

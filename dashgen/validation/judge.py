@@ -237,7 +237,7 @@ def _right(fault: Fault, said: Mapping[str, str]) -> Iterator[tuple[str, bool]]:
             # Of a rail only the number is known; which node of it, another alert may say.
             rail = said.get("node") == fault.node and said.get("gpu") == fault.gpu
             yield "gpu", rail or said.get("gpu") == f"{fault.node} {fault.gpu}"
-        elif "gpu" in said:  # any GPU of the node is right
+        elif " " in said.get("gpu", ""):  # any GPU of the node is right; a rail is on all nodes
             yield "gpu", said["gpu"].split(" ")[0] == fault.node
 
 

@@ -13,8 +13,9 @@ CURRENT = Signal(
     name="job:training_throughput:current",
     question="What does the job achieve, and who says so?",
     healthy="steady; the label evidence names the source",
-    # The job's own figure, else completed collectives, else tensor-core activity of its nodes. Collectives are divided by
-    # the time between the files that tell them: at moments of scrapes a rate strays by a whole dump in four.
+    # The job's own figure, else completed collectives, else tensor-core activity of its nodes. Collectives are those of a GPU,
+    # so that a node of which nothing is heard is no loss, and divided by the time between the files that tell them: at
+    # moments of scrapes a rate strays by a whole dump in four.
     expr=f"""
 (
   <branches>
@@ -25,8 +26,8 @@ CURRENT = Signal(
         (
             "counters",
             labelled(
-                """sum by (<job>) (
-  sum by (<job>, <target>) (<collectives>{<selector>} - <collectives>{<selector>} offset <4 dumps>)
+                """avg by (<job>) (
+  sum by (<job>, <target>, <gpu>) (<collectives>{<selector>} - <collectives>{<selector>} offset <4 dumps>)
   / on (<target>) group_left ()
   (
     quantile by (<target>) (
@@ -36,7 +37,7 @@ CURRENT = Signal(
     > 0
   )
   or on (<job>)
-  sum by (<job>, <target>) (rate(<collectives>{<selector>}[<4 dumps>]))
+  sum by (<job>, <target>, <gpu>) (rate(<collectives>{<selector>}[<4 dumps>]))
 ) > 0""",
                 "evidence",
                 "collectives",

@@ -123,6 +123,19 @@ _LEAST = f"""(
       count_values by (<job>) ("nranks", sum by (<job>) ({LATELY}))
     )"""
 
+_SHAPE = "<job>, n_nodes, nranks"
+ALIKE = f"""unless on (<job>) (
+  group by ({LIKE}) (gpu:nccl_exec:sum)
+  unless on ({LIKE})
+  count_values by ({_SHAPE}) (
+    "kinds",
+    count by ({_SHAPE}) (group by ({_SHAPE}, collective, message_size, algo_proto) (peer:nccl_busbw:best{{<waiting>}}))
+  )
+)"""
+"""Only jobs whose GPU numbers all send the same: as stages of a pipeline and groups of experts, some may send other sizes
+than the others. Each then has fewer kinds of collectives than all have together, and a rail that is slower may just send more.
+"""
+
 FAMILIAR = Signal(
     name="job:nccl_familiar:ratio",
     question="How much of its usual communication does the job do now?",
