@@ -264,7 +264,7 @@ and on (<job>) {IN_THIS_DUMP}
         sources="Effect and significance, as Greyhound (ATC'25), which keeps changes of 10 %: a tenth, and five standard deviations for a transport, four for a late GPU; 12 % and six for "
         "one path of many, 12 % and four for one communicator of many. Half as much where throughput that is known stays, half as much again from a loss of 5 %, which is below the smallest published dip, of 6 %: what was learned may hold the fault, so nobody is "
         "acquitted. Two hours, as for what is learned. "
-        "Nine tenths of the GPUs of two hours: of 44 jobs of two to six nodes whose exporter went three were told a slow network. "
+        "Nine tenths of the GPUs of two hours: of 35 random jobs in which an exporter went five were told a slow network or a slow rail. "
         "Six verdicts in ten dumps: that a job does something else is noticed some dumps late, and without them 480 random jobs gave 52 alarms without a cause and not 43.",
         group=groups.VERDICT,
     ),
