@@ -112,6 +112,30 @@ def test_the_page_of_a_slow_network_names_the_port_that_has_errors_or_a_lower_ra
     assert hints == ([port] if port else [])
 
 
+@pytest.mark.parametrize(
+    ("name", "place", "alert", "told"),
+    [
+        ("late-gpu", "late GPU or node, node03 GPU5.", "NcclGpuLate", "GPU5 (CUDA's number) of node03"),
+        ("nic-slow", "network, the rail of GPU1.", "NcclTransportDegraded", "The bus bandwidth of the rail of GPU1, "),
+    ],
+)
+def test_page_and_ticket_name_the_place(name: str, place: str, alert: str, told: str) -> None:
+    tool("promtool")
+    story = read_story(RECORDINGS / name)
+    site = config.site(story.site or None, name)
+    (fault,) = story.faults
+    times = [fault.start.timestamp() + 30 * step for step in range(20)]
+    texts = rendered(
+        name,
+        story,
+        build.alerts(site, Sensitivity.MEDIUM),
+        site,
+        {"NcclJobDegraded": times, alert: times},
+    )
+    assert texts["NcclJobDegraded"][-1]["summary"].endswith(place)
+    assert texts[alert][-1]["description"].startswith(told)
+
+
 def test_the_texts_about_a_job_on_one_node_name_it() -> None:
     tool("promtool")
     story = read_story(RECORDINGS / "nvlink-node")

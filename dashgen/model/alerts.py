@@ -93,7 +93,8 @@ class Alert:
     def __post_init__(self) -> None:
         require(_ALERT_NAME.fullmatch(self.name), f"{self.name}: an alert is called Nccl<Subject><Fault>")
         require(self.summary and self.description, f"{self.name}: needs a summary and a description")
-        require("{{" not in self.summary.replace("{{ $labels.", ""), f"{self.name}: a summary holds labels only")
+        # A notification whose value changes is a new one to some receivers.
+        require(not re.search(r"\$value|query", self.summary), f"{self.name}: a summary holds labels only")
         require(self.signal in self.expr, f"{self.name}: the expression does not use {self.signal}")
         require(self.sources, f"{self.name}: thresholds cite where they come from")
         said = set(_VALUE.findall(self.limit)) - {"threshold"}

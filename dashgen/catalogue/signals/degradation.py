@@ -91,7 +91,10 @@ label_replace(
   "evidence", "none", "", ""
 )""",
         limit="more than <threshold %> of the throughput is lost; where nothing tells the throughput, the suspect's depth is above <depth_without_throughput %>, and the job has communicated for ten dumps",
-        summary="Job <this_job> is slowed down by its communication; suspect: {{ $labels.suspect }}.",
+        summary='Job <this_job> is slow; suspect: {{ if eq $labels.suspect "straggler" }}late GPU or node{{ else }}'
+        "{{ $labels.suspect }}{{ end }}{{ with $labels.<node_label> }}, {{ . }}{{ end }}"
+        '{{ if eq $labels.suspect "network" }}{{ with $labels.<gpu_label> }}, the rail of {{ . }}{{ end }}'
+        "{{ else }}{{ with $labels.<gpu_label> }} {{ . }}{{ end }}{{ end }}.",
         description="""
 {{ if eq $labels.evidence "none" -}}
 Communication is {{ $value | humanizePercentage }} worse """
@@ -140,17 +143,18 @@ Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
         signal=VERDICT,
         expr='job:nccl_verdict:depth{state="degraded", suspect="network"} > <threshold>' + _SURE,
         limit="the verdict blames the network" + _SURE_LIMIT,
-        summary="Job <this_job>: bandwidth across the network is degraded; suspect: {{ $labels.suspect }}.",
+        summary="Job <this_job>: bandwidth across the network is degraded{{ with $labels.<gpu_label> }} on the rail of {{ . }}{{ end }}; "
+        "suspect: {{ $labels.suspect }}.",
         # Of mixed communicators one path may be meant: their GPU numbers are not told. Without a transport a few GPUs, the
         # members of a slow communicator, spend longer in collectives than their like.
-        description='{{ if $labels.transport }}The {{ if eq $labels.transport "network" }}best bus bandwidth over network'
-        "{{ else }}bus bandwidth of some {{ $labels.transport }}{{ end }} "
-        "communicators of job <this_job> is {{ $value | humanizePercentage }} lower "
-        "{{ else }}Some GPUs of job <this_job> are {{ $value | humanizePercentage }} slower among their like {{ end }}"
-        + _BEYOND
-        + "{{ with $labels.<gpu_label> }}, on the rail of {{ . }} and maybe others{{ end }}"
-        + f"{SINCE}. "
-        "Look first at {{ if $labels.transport }}the job board: which collectives fall, and does the other transport hold?"
+        description="{{ if $labels.<gpu_label> }}The bus bandwidth of the rail of {{ $labels.<gpu_label> }}, and maybe of others, of"
+        '{{ else if eq $labels.transport "network" }}The best bus bandwidth over network communicators of'
+        "{{ else if $labels.transport }}The bus bandwidth of some {{ $labels.transport }} communicators of"
+        "{{ else }}Some GPUs of{{ end }} job <this_job> "
+        "{{ if $labels.transport }}is {{ $value | humanizePercentage }} lower{{ else }}are {{ $value | humanizePercentage }} slower "
+        "among their like{{ end }} " + _BEYOND + f"{SINCE}. "
+        "Look first at {{ if $labels.<gpu_label> }}Rails, now, on the outlier board: is it one rail, and what do its ports say?"
+        "{{ else if $labels.transport }}the job board: which collectives fall, and does the other transport hold?"
         "{{ else }}the outlier board, slowness above the usual: which GPUs, and what do they share?{{ end }}",
         beside=SLOW_LINKS | RISING,
         tiers=_tickets(sure=True),

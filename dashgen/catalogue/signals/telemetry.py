@@ -170,7 +170,7 @@ ALERTS = (
         summary="GPUs of {{ $labels.<node_label> }} share a label and hide each other.",
         description="{{ $value | humanizePercentage }} of the GPUs of {{ $labels.<node_label> }} write metric files and do not appear under a name of their own. "
         "Processes that see one GPU each all call it GPU0, and node_exporter silently keeps one of them. Verdicts about "
-        "single GPUs of job <this_job> are blind there.",
+        "single GPUs of job <this_job> are blind there. Look first at how many GPUs each task sees.",
         tiers={
             Sensitivity.MEDIUM: Tier(threshold=0, dumps=10, severity=Severity.WARNING),
             Sensitivity.HIGH: Tier(threshold=0, dumps=6, severity=Severity.WARNING),
@@ -215,7 +215,8 @@ ALERTS = (
         summary="{{ $labels.<node_label> }} has gone dark while job <this_job> runs on.",
         description="Nothing new of job <this_job> comes from {{ $labels.<node_label> }} any more although the job reports "
         "from other nodes. The exporter cannot be reached, or Inspector can no longer write there (disk full, permission). "
-        "Nothing is known of the node, and the job may be fine.",
+        "Nothing is known of the node, and the job may be fine. Look first whether the node answers, then its exporter, then "
+        "free space and rights of the dump directory.",
         tiers={
             Sensitivity.MEDIUM: Tier(threshold=1, dumps=6, severity=Severity.WARNING),
             Sensitivity.HIGH: Tier(threshold=1, dumps=6, severity=Severity.WARNING),

@@ -136,7 +136,7 @@ ALERTS = (
         limit="more than <threshold> links lost",
         summary=f"Job <this_job>: the link of {WHERE} went down.",
         description=f"The link of {WHERE} has gone down within the last minutes, and may be back. {HURTS} Look first at "
-        "the link state on the fabric board.",
+        "the counter on the fabric board, then at the state of the link beside it.",
         tiers=tickets(Severity.WARNING, 0, medium=0, high=0),
         sources=f"{NVSENTINEL}: link_downed is fatal at any increase.",
         dashboard="fabric",
