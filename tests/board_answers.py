@@ -41,7 +41,16 @@ def ask(
     make_blocks(folder, data)
     view = Board(board)
     values = variables.constants(view) | variables.macros(NOW - 10_800, NOW, 30, 30)
-    values |= {"job": job, "jobid": job, "transport": ".*", "collective": ".*", "node": ".*", "gpu": ".*", **chosen}
+    values |= {
+        "job": job,
+        "jobs": job,
+        "jobid": job,
+        "transport": ".*",
+        "collective": ".*",
+        "node": ".*",
+        "gpu": ".*",
+        **chosen,
+    }
     with Server(folder) as server:
         filled = [
             (variables.fill(query.expr, values), query.target["instant"]) for query in panel(board, title).queries

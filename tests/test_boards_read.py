@@ -48,7 +48,7 @@ class Truth:
     @property
     def word(self) -> str:
         """What a timeline calls it."""
-        return {"nvlink": "NVLink", "straggler": "late", "": {"stalled": "hung"}.get(self.state, self.state)}.get(
+        return {"nvlink": "NVLink", "straggler": "late", "": {"stalled": "silent"}.get(self.state, self.state)}.get(
             self.suspect, self.suspect
         )
 

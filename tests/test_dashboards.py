@@ -71,7 +71,7 @@ STATE_COLOURS = {
     "NVLink": "nvlink",
     "xGMI": "nvlink",
     "late": "warn",
-    "hung": "bad",
+    "silent": "bad",
     "no data": "neutral",
     "recovering": "info",
     "gone": "neutral",
@@ -322,9 +322,9 @@ def test_every_link_leads_to_a_board_that_exists_and_sets_variables_that_it_has(
         f"/d/{uid}" for uid in targets if uid != board["uid"]
     }
     for link in board["links"]:
-        # The job is called otherwise on one board, and several jobs are no choice of one.
+        # The job is called otherwise on two boards, and several jobs are no choice of one.
         ours, theirs = (
-            {"job", "jobid"} & set(names_of(each)) for each in (board, targets[urlsplit(link["url"]).path[3:]])
+            {"job", "jobs", "jobid"} & set(names_of(each)) for each in (board, targets[urlsplit(link["url"]).path[3:]])
         )
         handed = bool(ours and theirs and ours != theirs) and slug != "telemetry"
         expected = [(f"var-{name}", f"${{{own}}}") for name in theirs for own in ours] if handed else []
@@ -363,9 +363,11 @@ def test_every_alert_leads_to_a_board_and_to_a_panel_on_it(site: str, sensitivit
         began = {"from", "to"} if catalogue.ALERT_BY_NAME[rule.alert].signal == VERDICT else set()
         # A switch port is at no job's board.
         of_job = catalogue.SIGNAL_BY_NAME[catalogue.ALERT_BY_NAME[rule.alert].signal].of_a_job
-        wanted = {"job", "cluster"} & set(names_of(board)) if of_job else set()
+        wanted = {"job", "jobs", "cluster"} & set(names_of(board)) if of_job else set()
         assert {name.removeprefix("var-") for name in chosen} == wanted | began, rule.alert
-        assert chosen.get("var-job") == (f"{{{{ $labels.{own.labels.job} | urlquery }}}}" if of_job else None)
+        assert chosen.get("var-jobs" if "jobs" in wanted else "var-job") == (
+            f"{{{{ $labels.{own.labels.job} | urlquery }}}}" if of_job else None
+        )
         (number,) = (dict(parse_qsl(urlsplit(panel_url).query))["viewPanel"],)
         panel = next(each for each in drawn(board) if str(each["id"]) == number)
         assert panel["targets"], rule.alert
@@ -469,7 +471,7 @@ def test_the_timeline_of_the_fleet_has_a_line_for_each_job_that_was_hurt_and_no_
         "slow": {"unknown", "network", "recovering", "healthy"},
         "late": {"late"},
         "links": {"NVLink"},
-        "hung": {"hung", "gone"},
+        "hung": {"silent", "gone"},
     }
 
 
@@ -482,6 +484,20 @@ def test_a_timeline_always_has_a_line_and_says_whether_anybody_reports(tmp_path:
     assert dict(nobody.labels)["slurm_job_id"] == "no job reports" and shown("no data") in nobody.values
     ((unknown,), _) = ask(made("defaults")["job"], "State and cause", other, tmp_path / "job")
     assert set(unknown.values.tolist()) == {shown("no data")}
+
+
+def test_a_fleet_that_nobody_can_judge_is_not_called_healthy(tmp_path: Path) -> None:
+    board, unknown, fine = made("defaults")["fleet"], verdict("new", "unknown"), verdict("fine", "healthy")
+    for name, data, words, state in (
+        ("healthy", [fine], "No job is hurt; jobs that report: 1", "healthy"),
+        ("some", [fine, unknown], "No job is hurt; jobs that report: 2; cannot be judged: 1", "healthy"),
+        ("none", [unknown], "No job is hurt; jobs that report: 1; cannot be judged: 1", "unknown"),
+        ("nobody", [moment("up", 1)], "No data: no job reports, so nobody can say how the fleet is", "no data"),
+    ):
+        (sentence,) = (one for found in ask(board, "Verdict now", data, tmp_path / name) for one in found)
+        assert (dict(sentence.labels)["says"], sentence.values[-1]) == (words, shown(state))
+    ((line,),) = ask(board, TIMELINE, [unknown], tmp_path / "timeline")
+    assert line.values[-1] == shown("unknown")
 
 
 def shown(word: str) -> int:

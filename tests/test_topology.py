@@ -126,9 +126,13 @@ def test_ports_and_switches_are_named_in_words(outliers: Json, tmp_path: Path) -
         "Port mlx5_3 1 of n3 runs at a lower rate than its like",
         "Switch leaf-02 port 12, at the cable of n3: discards",
     ]
-    fine, *others = ask(outliers, PORTS, [here], tmp_path / "fine")
-    assert [dict(one.labels)["says"] for one in fine] == ["No port of the job is away, slow or under suspicion"]
-    assert others == [[], [], [], []]
+    active = moment(upstream("ib_state"), 4, instance="n3:9100", device="mlx5_1", port="1")
+    for folder, watched, words in (
+        ("fine", [active], "No port of the job is away, slow or under suspicion"),
+        ("blind", [], "No data: no port counters of the job"),
+    ):
+        (sentence,) = (one for found in ask(outliers, PORTS, [here, *watched], tmp_path / folder) for one in found)
+        assert dict(sentence.labels)["says"] == words
 
 
 def test_temperature_power_and_memory_stand_beside_lateness(outliers: Json, tmp_path: Path) -> None:

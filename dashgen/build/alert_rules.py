@@ -40,29 +40,36 @@ def alert_links(site: Site) -> dict[str, dict[str, str]]:
         return {}
     from dashgen.grafana.dashboard import panel_ids
 
-    labels = {"job": site.labels.job, **({"cluster": site.labels.cluster} if site.labels.cluster else {})}
-    chosen = "&".join(f"var-{name}={{{{ $labels.{label} | urlquery }}}}" for name, label in labels.items())
     views = {view.slug: view for view in dashboards(site)}
     found = {}
     since = fill(_BEFORE, site)
     for alert in (alert for alert in catalogue.ALERTS if alert.dashboard in views):
         view = views[alert.dashboard]
         url = f"{site.grafana.url.rstrip('/')}/d/{site.grafana.uid_prefix}{view.slug}"
-        asked = [chosen] if catalogue.SIGNAL_BY_NAME[alert.signal].of_a_job else []
+        of_job = catalogue.SIGNAL_BY_NAME[alert.signal].of_a_job
+        chosen = {each.name: each.label for each in view.variables if of_job and each.label in site.labels.of_job}
+        asked = [f"var-{name}={{{{ $labels.{label} | urlquery }}}}" for name, label in chosen.items()]
         when = since if alert.signal == VERDICT else ""
-        found[alert.name] = {"dashboard_url": "?".join((url, *asked)) + when}
+        found[alert.name] = {"dashboard_url": "?".join((url, *filter(None, ["&".join(asked)]))) + when}
         if title := _drawn(alert.signal, view, site):
             found[alert.name]["panel_url"] = f"{url}?{'&'.join((*asked, f'viewPanel={panel_ids(view)[title]}'))}{when}"
     return found
 
 
 def _drawn(signal: str, view: Dashboard, site: Site) -> str:
-    """The first panel that draws a signal, or else what the signal is made of; none where the board has neither."""
+    """The first panel that draws a signal, or else most of what it is made of; none where the board has neither.
+
+    A bare number says nothing about one job or node: it comes last.
+    """
     parts = promql.names(signal_expr(catalogue.SIGNAL_BY_NAME[signal], site) or signal)
+    panels = sorted(view.panels, key=lambda panel: panel.type == "stat" and not panel.sentence)
+    reads = {
+        panel.title: frozenset[str]().union(*(promql.names(each.expr) for each in panel.queries)) for panel in panels
+    }
     for wanted in ({signal}, parts):
-        for panel in view.panels:
-            if any(wanted & promql.names(query.expr) for query in panel.queries):
-                return panel.title
+        title = max(reads, key=lambda title: len(wanted & reads[title]))
+        if wanted & reads[title]:
+            return title
     return ""
 
 

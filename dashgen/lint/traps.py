@@ -40,8 +40,9 @@ def merged_states(board: Board) -> Iterator[Hit]:
 
 def empty_timeline(board: Board) -> Iterator[Hit]:
     """A state timeline always has a line, as in ``… or vector(8)`` with a mapping of 8 to "no data": of an empty one
-    Grafana says "Data does not have a time field", whatever words it has for no value."""
-    for panel in _timelines(board):
+    Grafana says "Data does not have a time field", and of a stat that shows names nothing, whatever words it has for no
+    value."""
+    for panel in (*_timelines(board), *filter(_shows_names, board.panels)):
         trees = [query.tree for query in panel.queries if query.tree is not None]
         if trees and all(promql.empty(tree, promql.read(tree)) for tree in trees):
             yield panel.where, "let a query fall back to a value that a mapping calls no data"
@@ -51,7 +52,7 @@ def false_green(board: Board) -> Iterator[Hit]:
     """A single value is empty where nothing is known: ``or vector(0)`` is a green zero where no telemetry arrives.
     Count what there is to be counted: ``count(x == 1) or 0 * count(x)``."""
     for panel in board.panels:
-        for query in panel.queries if panel.type in _SINGLE else ():
+        for query in panel.queries if panel.type in _SINGLE and not _shows_names(panel) else ():
             reads = promql.read(query.tree) if query.tree is not None else frozenset()
             if query.tree is not None and reads and not promql.empty(query.tree, reads):
                 yield query.where, "let the query be empty where its series are missing"
@@ -112,6 +113,10 @@ def _luminance(colour: str) -> float:
     parts = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def _shows_names(panel: PanelView) -> bool:
+    return panel.type == "stat" and mapping(panel.json.get("options")).get("textMode") == "name"
 
 
 def _timelines(board: Board) -> Iterator[PanelView]:

@@ -91,7 +91,7 @@ _SUSPECTS = Row(
             column_states={"Value #B": _LINK_STATES},
             column_units={"Value #C": Unit.BITS_PER_SECOND},
             order="-Times the limit",
-            no_value="no port is down, slow or under suspicion",
+            no_value="no port is down, slow or under suspicion, or no port counters",
             companion="infiniband",
         ),
         answers(
@@ -106,7 +106,7 @@ _SUSPECTS = Row(
             width=12,
             height=6,
             minimum=0.0,
-            no_value="no counter rises",
+            no_value="no counter rises, or no port counters",
             companion="infiniband",
         ),
         answers(
@@ -267,7 +267,7 @@ _SWITCHES = Row(
             width=24,
             height=7,
             minimum=0.0,
-            no_value="no counter rises",
+            no_value="no counter rises, or no counters of switches",
         ),
     ),
 )

@@ -14,8 +14,10 @@ from dashgen.catalogue.boards.verdicts import (
     TOLD_STATES,
     WHAT,
     WORDS,
+    at_best,
     depths,
     lasts,
+    nobody_hurt,
     or_nobody,
     sentence,
     since,
@@ -42,9 +44,8 @@ _ABOUT = {
     "Silence it": "/alerting/silence/new?<silencer>matcher=alertname%3D${__data.fields.alertname}"
     "&matcher=<job_label>%3D${__data.fields.<job_label>}",
     **TO_JOB,
-    "Fabric and GPUs of the node": link(
-        "fabric", job="${__data.fields.<job_label>}", node="${__data.fields.<node_label>}"
-    ),
+    # Not of the node: a row without one would choose a node without a name there.
+    "Fabric and GPUs of the job": link("fabric", job="${__data.fields.<job_label>}"),
 }
 
 
@@ -59,8 +60,8 @@ _SENTENCES = says(
     "are silent first; the table below has all. Healthy: no job is hurt. Bad: a sentence that names a job; or no data, then nobody watches.",
     f"topk(3, {sentence(_HERE, TOLD, named=True)})",
     # Only where nobody is hurt.
-    f'0 * label_replace(count_values("jobs", count({_JOBS})), "says", "No job is hurt; jobs that report: $1", '
-    f'"jobs", "(.+)")\nunless on () {_TOLD_ONES}',
+    f"{nobody_hurt(_HERE)}\nunless on () {_TOLD_ONES}",
+    of=_JOBS,
     no_value="No data: no job reports, so nobody can say how the fleet is",
 )
 
@@ -72,7 +73,7 @@ _TIMELINE = answers(
     query=or_nobody(
         f"max by (<job>) (\n{state(_HERE)}\n)\n"
         f"and on (<job>) count_over_time({_TOLD_ONES}[$__range] @ end())\n"
-        f"or\nlabel_replace(0 * group({_JOBS}) unless on () count_over_time({_TOLD_ONES}[$__range] @ end()), "
+        f"or\nlabel_replace({at_best(_HERE)} unless on () count_over_time({_TOLD_ONES}[$__range] @ end()), "
         '"<job_label>", "no job was hurt", "", "")',
         _HERE,
         "<job_label>",
@@ -141,7 +142,11 @@ _ALERTS = Panel(
         "suspect": "Suspect",
         "<node_label>": "Node",
         "<gpu_label>": "GPU",
+        "device": "Device",
+        "counter": "Counter",
     },
+    # Critical comes before warning, as in the dictionary.
+    order="Severity",
     links=_ABOUT,
     words=WORDS,
     no_value="no alert fires",

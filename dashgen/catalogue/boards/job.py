@@ -22,7 +22,18 @@ from dashgen.catalogue.boards.parts import (
     throughput,
     worst,
 )
-from dashgen.catalogue.boards.verdicts import STATES, WHAT, WORDS, depths, lasts, or_nobody, sentence, since, state
+from dashgen.catalogue.boards.verdicts import (
+    STATES,
+    WHAT,
+    WORDS,
+    depths,
+    lasts,
+    or_nobody,
+    sentence,
+    since,
+    state,
+    verdict,
+)
 from dashgen.catalogue.names import VERDICT
 from dashgen.catalogue.signals.transport import ALL, by_half
 from dashgen.model import TRANSPORTS, Dashboard, Panel, Query, Row, Sensitivity, Unit
@@ -81,6 +92,7 @@ _SENTENCE = says(
     "How is the job, since when, by whose fault, and at what price? The sentence is the verdict that alerts fire on. "
     "Healthy: it says so. Bad: it names a suspect, and what is untouched; or no data, then nobody watches.",
     sentence("<of_job>"),
+    of=verdict("<of_job>"),
     no_value="No data: the job does not report, or has long ended",
 )
 
@@ -153,7 +165,7 @@ _TIMELINE = answers(
     states=STATES,
     healthy="one line, healthy from end to end",
     bad="network alone is the fabric, nvlink a link inside a node, a straggler one late GPU or node; "
-    "hung is a job that stands still",
+    "silent is a job that stands still",
     width=24,
     height=6,
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dashgen.catalogue.baselines import LEAST, SPREAD, shown
 from dashgen.catalogue.boards.gpus import BESIDE_LATENESS
 from dashgen.catalogue.boards.parts import FEW, GPU, JOB, NODE, NOISE_OF_GPUS, PATH, answers, link, named, says, worst
-from dashgen.catalogue.boards.verdicts import VALUES, sentence
+from dashgen.catalogue.boards.verdicts import VALUES, sentence, verdict
 from dashgen.catalogue.signals.lateness import AS_LATE, LATEST, late_from, slower
 from dashgen.model import Dashboard, Query, Row, Sensitivity, labelled
 
@@ -142,6 +142,7 @@ _WHO = Row(
             "Who is the suspect, since when, and who waits? The sentence is the verdict that alerts fire on. "
             "Healthy: it says so. Bad: it names a GPU, a node, a rail or a transport; or no data, then nobody watches.",
             sentence("<of_job>"),
+            of=verdict("<of_job>"),
             no_value="No data: the job does not report, or has long ended",
         ),
         _NODE_GRID,
@@ -181,6 +182,8 @@ _WHO = Row(
 _PORT = f"node:fabric_suspect:ratio{_NODES}"
 _AWAY = f"node:fabric_port_down:state{_NODES}"
 _SLOW = f"node:fabric_rate_low:bits{_NODES}"
+_AT_FAULT = f"{_PORT} or {_AWAY} or {_SLOW}"
+_WATCHED = "<ib_state> and on (<target>) node:nccl_gpus:count{<of_job>}"
 _SWITCH = 'node:switch_errors:rate{<node_label>=~"$node", <in_cluster>}\n    and on (<host>) group by (<host>) (node:nccl_gpus:count{<of_job>})'
 
 
@@ -197,7 +200,8 @@ _PORTS = says(
     "Is a port of the job's nodes away or slower than its like, or do errors rise on it or at the other end of its cable? Healthy: it says that "
     "there is none. Bad: a sentence that names port, node or switch: with a slow rail or network, begin there.",
     '0 * label_replace(group by (<job>) (node:nccl_gpus:count{<of_job>}), "says", '
-    f'"No port of the job is away, slow or under suspicion", "", "")\nunless on () ({_PORT} or {_AWAY} or {_SLOW})',
+    f'"No port of the job is away, slow or under suspicion", "", "")\nunless on () ({_AT_FAULT})\nand on () ({_WATCHED})',
+    of=f"{_WATCHED} or {_AT_FAULT}",
     also=(
         _named(_PORT, "Port $1 $2 of $3: $4", "device", "port", "<node_label>", "counter"),
         _named(_AWAY, "Port $1 $2 of $3 is away", "device", "port", "<node_label>"),
@@ -209,7 +213,7 @@ _PORTS = says(
             companion="switch_ports",
         ),
     ),
-    no_value="No data: the job does not report",
+    no_value="No data: no port counters of the job",
     companion="infiniband",
     width=10,
     height=5,

@@ -9,7 +9,7 @@ from typing import Any
 
 from dashgen import catalogue
 from dashgen.catalogue.baselines import shown, spread
-from dashgen.catalogue.boards.verdicts import STATES, WORDS
+from dashgen.catalogue.boards.verdicts import STATES, VALUES, WORDS
 from dashgen.catalogue.names import VERDICT
 from dashgen.model import Annotation, Panel, PanelType, Query, Sensitivity, Severity, Unit, Variable, indented
 
@@ -19,7 +19,8 @@ JOBS = "node:nccl_gpus:count"
 
 # Every choice offers only what the choices before it leave.
 JOB = Variable(name="job", label="<job_label>", series=f"{FLEET}{{<in_cluster>}}", multi=False, title="Job")
-SEVERAL_JOBS = Variable(name="job", label="<job_label>", series=f"{FLEET}{{<in_cluster>}}", title="Job")
+# By a name of its own: links would hand several over to boards that take one.
+SEVERAL_JOBS = Variable(name="jobs", label="<job_label>", series=f"{FLEET}{{<in_cluster>}}", title="Job")
 # By the name that NVIDIA's example gives it, so that links to that board can be turned to this one.
 JOB_BY_ID = replace(JOB, name="jobid")
 TRANSPORT = Variable(name="transport", label="transport", series="job:nccl_transport:info{<of_job>}", title="Transport")
@@ -35,7 +36,7 @@ GPU = Variable(
 )
 
 # The series of the chosen jobs, where several can be chosen.
-OF_JOBS = '<job_label>=~"$job", <in_cluster>'
+OF_JOBS = '<job_label>=~"$jobs", <in_cluster>'
 
 # The series of the job that is chosen by its id.
 OF_JOB_ID = '<job_label>="$jobid", <in_cluster>'
@@ -215,19 +216,23 @@ def number(title: str, expr: str, description: str, *, of: str = "", **more: Any
 
 
 def says(
-    title: str, description: str, *queries: str, no_value: str, also: tuple[Query, ...] = (), **more: Any
+    title: str, description: str, *queries: str, of: str, no_value: str, also: tuple[Query, ...] = (), **more: Any
 ) -> Panel:
-    """Sentences: what the label ``says`` of each series says, coloured by the state that is its value."""
+    """Sentences: what the label ``says`` of each series says, coloured by the state that is its value.
+
+    ``of`` is what there is to be said something about; where that is missing, the sentence is ``no_value``: of a stat
+    that shows names, Grafana shows no words for an empty answer.
+    """
+    nobody = f'label_replace({VALUES["no data"]} * absent({of}), "says", "{no_value}", "", "")'
     return Panel(
         title=title,
         description=description,
         type="stat",
         unit=Unit.NONE,
-        queries=(*(Query(expr=query, legend="{{says}}", instant=True) for query in queries), *also),
+        queries=(*(Query(expr=query, legend="{{says}}", instant=True) for query in (*queries, nobody)), *also),
         states=STATES,
         steps=((None, "neutral"),),
         sentence=True,
-        no_value=no_value,
         **{"width": 24, "height": 3, **more},
     )
 

@@ -19,7 +19,7 @@ _STATES = (
     ('state="degraded", suspect="network"', "network", "network"),
     ('state="degraded", suspect="nvlink"', "<fabric>", "nvlink"),
     ('state="degraded", suspect="straggler"', "late", "warn"),
-    ('state="stalled"', "hung", "bad"),
+    ('state="stalled"', "silent", "bad"),
 )
 _NOBODY = len(_STATES)
 STATES: Mapping[int, tuple[str, str]] = MappingProxyType(
@@ -33,7 +33,7 @@ STATES: Mapping[int, tuple[str, str]] = MappingProxyType(
 VALUES: Mapping[str, int] = MappingProxyType({word: value for value, (word, _) in STATES.items()})
 
 # The words of verdicts that a fleet is told of, and the states behind them.
-TOLD = "network <fabric> late hung recovering gone"
+TOLD = "network <fabric> late silent recovering gone"
 TOLD_STATES = "degraded|stalled|recovering|gone"
 
 # The columns of a table that say what is wrong and where, and what their labels mean.
@@ -143,6 +143,25 @@ def sentence(chosen: str, only: str = "", named: bool = False) -> str:
     return f'label_join(\n  {indented(said)},\n  "says", "", "who", "what", "lasts", "rest", "cost", "beside"\n)'
 
 
+def at_best(chosen: str) -> str:
+    """The value that jobs have together of which none is hurt: healthy where one is, unknown where none can be judged."""
+    return f"(0 * group({verdict(chosen, state='healthy')}) or group({verdict(chosen)}))"
+
+
+def nobody_hurt(chosen: str) -> str:
+    """The sentence about jobs of which none is hurt: how many they are, and how many of them nobody can judge."""
+    jobs, unknown = verdict(chosen), verdict(chosen, state="unknown")
+    said = f"""label_join(
+  count_values("jobs", count({jobs}))
+  * on () group_left (unjudged) count_values("unjudged", count({unknown}) or 0 * group({jobs}))
+  * on () group_left () {at_best(chosen)},
+  "key", "/", "jobs", "unjudged"
+)"""
+    for key, rest in (("(.+)/(.+)", "; cannot be judged: $2"), ("(.+)/0", "")):
+        said = f'label_replace({said}, "says", "No job is hurt; jobs that report: $1{rest}", "key", "{key}")'
+    return said
+
+
 def _lasts(chosen: str) -> str:
     minutes = f'count_values by (<job>) ("minutes", floor(({lasts(chosen)}) / 60))'
     said = f'label_replace({minutes}, "lasts", " $1 min", "minutes", "(.+)")'
@@ -162,7 +181,7 @@ def _cost(chosen: str) -> str:
 
 def _beside(chosen: str) -> str:
     """Who waits, what is untouched, what the processes of a silent job do."""
-    late, node, alike, network, hung = (
+    late, node, alike, network, silent = (
         verdict(f'<node>!="", {chosen}', suspect="straggler"),
         verdict(f'<gpu>="", {chosen}', suspect="straggler"),
         verdict(f'<node>="", {chosen}', suspect="straggler"),
@@ -172,7 +191,7 @@ def _beside(chosen: str) -> str:
     sound = f"max by (<job>) ({of('job:nccl_suspect:depth', chosen, suspect='nvlink')}) < 0.05"
     spins, idles, untold = (
         f"label_replace(group by (<job>) ({of('job:nccl_quiet:seconds', chosen, evidence=evidence)} "
-        f'and on (<job>) {hung}), "beside", "{words}", "", "")'
+        f'and on (<job>) {silent}), "beside", "{words}", "", "")'
         for evidence, words in (
             ("spinning", ", kernels spin: hung"),
             ("idle", ", its processes live"),
