@@ -642,6 +642,14 @@ def test_for_a_late_gpu_all_others_wait_and_for_a_late_node_all_other_nodes(
     assert f", {others} others wait" in dict(said.labels)["says"]
 
 
+def test_a_healthy_job_about_which_alerts_fire_says_so(tmp_path: Path) -> None:
+    firing = {"alertname": "NcclNodeTelemetryLost", "alertstate": "firing", "slurm_job_id": "7"}
+    alerts = [moment("ALERTS", 1, severity=severity, **firing) for severity in ("warning", "info")]
+    data = [verdict("7", "healthy"), *alerts]
+    ((said,), _) = ask(made("defaults")["job"], "Verdict now", data, tmp_path)
+    assert dict(said.labels)["says"] == "Healthy: nobody is slower than usual; but alerts fire: 1"
+
+
 def test_slurm_tells_user_partition_and_state_of_the_job(tmp_path: Path) -> None:
     row = {"job_id": "7", "user_name": "ada", "slurm_partition": "h100", "job_state": "RUNNING", "node": "n1"}
     data = [moment(upstream("job_info"), 1, **row), moment(upstream("job_info"), 1, **{**row, "job_id": "8"})]

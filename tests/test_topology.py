@@ -64,6 +64,15 @@ def test_the_late_gpu_alone_is_named_long_after_anything_was_learned(outliers: J
     assert [(row["Node"], row["GPU"]) for row in table.rows] == [(LATE, "GPU5")]
 
 
+def test_whom_a_verdict_has_named_was_late_however_noisy_the_job_is(outliers: Json, tmp_path: Path) -> None:
+    noise = moment("peer:nccl_evidence:spread", 0.3, ago=7200, slurm_job_id="7", of="lateness")
+    named = {"suspect": "straggler", "node": LATE, "gpu": "GPU5", "slurm_job_id": "7"}
+    blamed = moment("job:nccl_verdict:depth", 0.6, state="degraded", **named)
+    for folder, data, late in (("noise", [], []), ("named", [blamed], [(LATE, "GPU5")])):
+        table = shown(outliers, "Late GPUs", ask(outliers, "Late GPUs", [*fleet(), noise, *data], tmp_path / folder))
+        assert [(row["Node"], row["GPU"]) for row in table.rows] == late
+
+
 def test_a_node_leads_to_the_same_board_with_that_node_alone(outliers: Json) -> None:
     rules = panel(outliers, GRID).json["fieldConfig"]["overrides"]
     linked = [item["value"] for each in rules for item in each["properties"] if item["id"] == "links"]

@@ -102,6 +102,13 @@ def _reference_lines(panel: Panel) -> list[Json]:
     return [override("byRegexp", f"/^{word}\\b/", **style, **(grey if word in alone else {})) for word in found]
 
 
+def _slowest_path(panel: Panel) -> list[Json]:
+    """Dotted, as it has the colour of the best path beside it."""
+    style = {"custom__lineStyle": {"fill": "dot", "dash": [2, 6]}}
+    found = any(query.legend.startswith("slowest path") for query in panel.queries)
+    return [override("byRegexp", "/^slowest path\\b/", **style)] * found
+
+
 def _line_names(panel: Panel) -> list[Json]:
     """Lines as people call them; last, as no rule after this finds a line by its old name."""
     return [override("byName", old, displayName=new) for old, new in panel.line_names.items()]
@@ -134,6 +141,7 @@ def lines(panel: Panel) -> list[Json]:
         *_operation_colours(panel),
         *_line_colours(panel),
         *_reference_lines(panel),
+        *_slowest_path(panel),
         *_line_units(panel),
         *_line_names(panel),
     ]

@@ -119,7 +119,7 @@ def _time_series(panel: Panel, style: Style) -> tuple[core.Panel, Json]:
         legendPlacement="bottom",
         legendCalcs=_LEGEND_CALCS,
         tooltipMode="multi",
-        tooltipSort="desc",
+        tooltipSort="asc" if panel.lowest_first else "desc",
         thresholdsStyleMode="dashed" if panel.steps else "off",
         overrides=lines(panel),
     )

@@ -39,8 +39,8 @@ class Panel:
     time.
 
     ``line_units`` are units, by Grafana's id, and ``line_colours`` colour roles, of the lines whose name holds a word;
-    ``line_names`` are better names for lines; ``lowest_first`` puts the lowest line on top of the legend, not the
-    highest.
+    ``line_names`` are better names for lines; ``lowest_first`` puts the lowest line on top of legend and tooltip, not
+    the highest.
 
     A table with ``across`` is a grid: its first column holds a label, and the values of the label ``across`` are the
     others, in the order of ``columns`` and as far as there are any.

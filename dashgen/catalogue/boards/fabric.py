@@ -219,6 +219,7 @@ def _host_network(sensitivity: Sensitivity) -> Row:
                 "host_network",
                 ('<net_mtu>{device=~"<net_devices>", HERE}', "{{<node_label>}} {{device}}"),
                 unit=Unit.NONE,
+                lowest_first=True,
                 also=(
                     Query(
                         expr='node:network_mtu_odd:bytes{<node_label>=~"$node", <of_job>}',

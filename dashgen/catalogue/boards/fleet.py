@@ -16,6 +16,7 @@ from dashgen.catalogue.boards.verdicts import (
     WORDS,
     at_best,
     depths,
+    firing,
     lasts,
     nobody_hurt,
     or_nobody,
@@ -29,7 +30,7 @@ from dashgen.catalogue.signals.transport import WHOLE
 from dashgen.model import Dashboard, Panel, Query, Row, Sensitivity, Unit
 
 _HERE = "<in_cluster>"
-_FIRING = f'ALERTS{{alertname=~"Nccl.+", alertstate="firing", severity!="info", {_HERE}}}'
+_FIRING = firing(_HERE)
 _JOBS = verdict(_HERE)
 _HURT = f'{VERDICT}{{state=~"degraded|stalled", {_HERE}}}'
 _TOLD_ONES = f'{VERDICT}{{state=~"{TOLD_STATES}", {_HERE}}}'
@@ -93,7 +94,7 @@ _TIMELINE = answers(
 
 _BANDWIDTH = answers(
     "job:nccl_suspect:depth",
-    title="Bandwidth by transport, of the usual",
+    title="Bandwidth by transport, all paths together",
     question="What share of its usual bandwidth does each transport reach across the fleet?",
     query=f"1 - quantile by (transport) (0.5, @{{{_WHOLE}}})",
     legend="{{transport}} median job",

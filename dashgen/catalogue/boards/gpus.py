@@ -9,6 +9,7 @@ from dashgen.model import Panel, Query, Row, Unit
 
 def _gpu(title: str, description: str, key: str, unit: Unit, *, relative: bool = False, rate: bool = False) -> Panel:
     """A panel of dcgm-exporter's series. DCGM counts GPUs in another order than CUDA, so the legend says whose number."""
+    low_is_bad = key in ("gpu_util", "tensor_active", "sm_clock", "nvlink_traffic")
     series = f'<{key}>{{<dcgm_host>=~"$node", <in_cluster>}}'
     expr = f"rate({series}[$__rate_interval])" if rate else series
     if relative:
@@ -31,6 +32,7 @@ def _gpu(title: str, description: str, key: str, unit: Unit, *, relative: bool =
         height=7,
         # A percent of the clock is a ripple on an axis that begins at zero.
         minimum=None if relative else 0.0,
+        lowest_first=low_is_bad,
     )
 
 

@@ -68,7 +68,7 @@ def _bandwidth(transport: str) -> Panel:
     drop = f'peer:nccl_busbw_drop:ratio{{transport="{transport}", <of_job>}}'
     slowest = Query(
         expr=f"({series}\n{FRESH})\n* on (<job>) group_left ()\n(\n  min by (<job>) ((1 - {drop}) / on (<job>, transport) group_left () (1 - {ALL}))\n"
-        f"  and on (<job>) max by (<job>) (max_over_time({drop}[$__range] @ end())) > {LEAST_OF_MANY:g}\n)",
+        f"  < {1 - LEAST_OF_MANY:g}\n)",
         legend="slowest path {{collective}} {{size_class}}",
     )
     return answers(
@@ -77,7 +77,7 @@ def _bandwidth(transport: str) -> Panel:
         query=f"{series}\n{FRESH}",
         legend="{{collective}} {{size_class}}",
         read="Dashed is what this job is used to, and what acceptance promised where that is known. A path that is slow "
-        "alone has a line of its own, drawn from what it has lost.",
+        "alone has a dotted line, drawn from what it has lost.",
         bad="a step down that the other transports do not share",
         also=(usual, slowest, accepted),
         width=8,

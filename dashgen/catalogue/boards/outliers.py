@@ -20,12 +20,13 @@ _TO_FABRIC = {"Fabric and GPUs of the node": link("fabric", job="${job}", node=_
 _TO_NODE = {"This node alone": link("outliers", job="${job}", node=_NODE), **_TO_FABRIC}
 
 _NOISE = NOISE_OF_GPUS.expr
-# What makes a GPU a suspect, as the verdict has it, at any time that is shown; its mates wait for it at collectives
-# across nodes, and are late themselves by half as much.
+# What makes a GPU a suspect at any time that is shown; its mates wait for it at collectives across nodes, and are late
+# themselves by half as much. Whom a verdict has named is one: what it costs helps to convince, and is not told here.
 _AT_WORST = f"max_over_time(gpu:nccl_lateness_excess:ratio{_GPUS}[$__range])"
 _WAS_LATE = (
     f"({_AT_WORST} > on (<job>) group_left () {late_from(_NOISE)})\n"
-    f"> on (<job>) group_left () {AS_LATE:g} * max by (<job>) ({_AT_WORST})"
+    f"> on (<job>) group_left () {AS_LATE:g} * max by (<job>) ({_AT_WORST})\n"
+    f"or\n({_AT_WORST}\nand on (<job>, <node>, <gpu>) last_over_time({verdict('<of_job>', suspect='straggler')}[$__range]))"
 )
 # The nodes whose GPUs are shown one by one, as nobody can read a thousand rows: those with the latest GPUs, by what they
 # are used to; those about which that is not known come after all others.
@@ -106,7 +107,7 @@ _LATE_GPUS = answers(
     instant=True,
     also=(Query(expr=f"gpu:nccl_lateness_excess:ratio{_GPUS} and (\n  {_WAS_LATE}\n)", instant=True),),
     read="Lateness above what the GPU is used to; the latest on top. Only GPUs "
-    "that were later by a tenth and by four times their noise, and nearly as late as the latest.",
+    "that were later by a tenth and by four times their noise, and nearly as late as the latest, or that a verdict has named.",
     healthy="no row",
     bad="one row: its peers wait for this GPU; all GPUs of a node: they wait for the node. Click it for its node",
     width=6,

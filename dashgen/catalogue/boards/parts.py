@@ -9,7 +9,7 @@ from typing import Any
 
 from dashgen import catalogue
 from dashgen.catalogue.baselines import shown, spread
-from dashgen.catalogue.boards.verdicts import STATES, VALUES, WORDS
+from dashgen.catalogue.boards.verdicts import STATES, VALUES, WORDS, firing
 from dashgen.catalogue.names import VERDICT
 from dashgen.model import Annotation, Panel, PanelType, Query, Sensitivity, Severity, Unit, Variable, indented
 
@@ -80,9 +80,9 @@ def marks(variables: tuple[Variable, ...]) -> tuple[Annotation, ...]:
     chosen = next((matchers for variable, matchers in jobs.items() if variable in variables), "")
     alerts = Annotation(
         title="Alerts",
-        expr=f'ALERTS{{alertname=~"Nccl.+", alertstate="firing", severity!="info", {chosen or "<in_cluster>"}}}',
+        expr=firing(chosen or "<in_cluster>"),
         heading="{{alertname}}",
-        text="{{severity}} {{<job_label>}} {{<node_label>}}",
+        text="{{severity}} {{<job_label>}} {{<node_label>}} {{<gpu_label>}}",
         role="bad",
     )
     windows = Annotation(

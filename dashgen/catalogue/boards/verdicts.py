@@ -68,6 +68,11 @@ def of(series: str, chosen: str, **equal: str) -> str:
     return series + "{" + ", ".join([*(f'{name}="{value}"' for name, value in equal.items()), chosen]) + "}"
 
 
+def firing(chosen: str) -> str:
+    """The alerts about the chosen jobs that want a human and fire."""
+    return f'ALERTS{{alertname=~"Nccl.+", alertstate="firing", severity!="info", {chosen}}}'
+
+
 def depths(chosen: str) -> str:
     """The verdicts of the chosen jobs with their depths; a job that has ended has none."""
     return f"""{VERDICT}{{state!="gone", {chosen}}}
@@ -180,7 +185,7 @@ def _cost(chosen: str) -> str:
 
 
 def _beside(chosen: str) -> str:
-    """Who waits, what is untouched, what the processes of a silent job do."""
+    """Who waits, what is untouched, what the processes of a silent job do, and how much is told of a healthy one."""
     late, node, alike, network, silent = (
         verdict(f'<node>!="", {chosen}', suspect="straggler"),
         verdict(f'<gpu>="", {chosen}', suspect="straggler"),
@@ -220,4 +225,9 @@ or on (<job>)
 or on (<job>)
 {idles}
 or on (<job>)
-{untold}"""
+{untold}
+or on (<job>)
+label_replace(
+  count_values by (<job>) ("alerts", count by (<job>) ({firing(chosen)}) and on (<job>) {verdict(chosen, state="healthy")}),
+  "beside", "; but alerts fire: $1", "alerts", "(.+)"
+)"""
