@@ -103,20 +103,19 @@ PANEL: dict[str, Any] = {
                 "properties": [{"id": "custom.lineStyle", "value": {"fill": "dash"}}, {"id": "unit", "value": "GBs"}],
             },
             {"matcher": {"id": "byName", "options": "a"}, "properties": [{"id": "decimals", "value": 1}]},
-            {"matcher": {"id": "byFrameRefID", "options": "B"}, "properties": [{"id": "min", "value": 3}]},
         ],
     }
 }
 
 
 def test_overrides_apply_to_what_they_name_and_leave_the_rest_alone() -> None:
-    usual, other = field_of(PANEL, "usual a", "A"), field_of(PANEL, "a", "B")
+    usual, other = field_of(PANEL, "usual a"), field_of(PANEL, "a")
     assert (usual.unit, usual.custom, usual.decimals) == ("GBs", {"lineWidth": 2, "lineStyle": {"fill": "dash"}}, None)
-    assert (other.unit, other.custom, other.decimals, other.limit("min")) == ("s", {"lineWidth": 2}, 1, 3)
+    assert (other.unit, other.custom, other.decimals) == ("s", {"lineWidth": 2}, 1)
 
 
 def test_a_value_has_the_word_and_the_colour_of_its_mapping_or_else_of_its_threshold() -> None:
-    field = field_of(PANEL, "x", "A")
+    field = field_of(PANEL, "x")
     assert (field.text(1), field.colour_of(1)) == ("down", "#D55E00")
     assert (field.text(2), field.colour_of(2), field.colour_of(5)) == ("2 s", "#009E73", "#F2495C")
 
@@ -179,7 +178,6 @@ def test_rows_of_several_queries_are_joined_on_their_common_labels_named_and_ord
     (table,) = frames.table(answers, panel)
     assert table.columns == ("node", "gpu", "Times", "Worst")
     assert rows((table,)) == [["n1", "0", None, 0.5], ["n2", "0", 4, 0.9], ["n3", "1", 1, None]]
-    assert table.refs == {"Worst": "A", "Times": "B"}
 
 
 def test_a_row_with_less_labels_is_joined_with_every_row_it_agrees_with() -> None:
@@ -203,12 +201,6 @@ def test_a_single_query_has_a_column_called_value_and_no_others_disappear() -> N
     (table,) = frames.table({"A": [series(1, node="n1")]}, {})
     assert table.columns == ("Time", "__name__", "node", "Value")
     assert rows((table,)) == [["2026-03-19 14:20:00", "m", "n1", 1]]
-
-
-def test_curves_become_cells_where_the_panel_says_so() -> None:
-    one = series(1, 2, job="7")
-    panel = {"transformations": [{"id": "timeSeriesTable", "options": {}}]}
-    assert rows(frames.table({"A": [one], "B": []}, panel)) == [["7", one]]
 
 
 @pytest.mark.parametrize(
@@ -245,19 +237,19 @@ def test_a_rounding_error_of_a_sum_disappears() -> None:
 
 
 def lined(*curves: Curve, points: int, regions: tuple[Region, ...] = (), panel: Any = PANEL) -> Any:
-    fields = [field_of(panel, each.name, each.ref) for each in curves]
+    fields = [field_of(panel, each.name) for each in curves]
     return lines.time_series(panel, curves, fields, span(points), regions)
 
 
 def test_a_line_has_the_values_of_its_series_on_the_scale_of_its_axis() -> None:
-    figure = lined(Curve("A", "x", series(0.001, 0.0025, 0.002)), points=3)
+    figure = lined(Curve("x", series(0.001, 0.0025, 0.002)), points=3)
     (trace,) = figure.data
     assert (trace["x0"], trace["dx"], trace["y"]) == (START * 1000, 30_000, [1, 2.5, 2])
     assert figure.layout["yaxis"]["ticksuffix"] == " ms"
 
 
 def test_a_second_unit_has_an_axis_of_its_own() -> None:
-    figure = lined(Curve("A", "x", series(1, 2)), Curve("A", "usual x", series(50, 51)), points=2)
+    figure = lined(Curve("x", series(1, 2)), Curve("usual x", series(50, 51)), points=2)
     assert [trace.get("yaxis") for trace in figure.data] == [None, "y2"]
     assert figure.layout["yaxis2"]["side"] == "right" and figure.layout["yaxis2"]["ticksuffix"] == " GB/s"
     assert figure.data[1]["line"]["dash"] == "dash"
@@ -268,7 +260,7 @@ def test_a_short_gap_is_crossed_and_a_long_one_is_not() -> None:
     whole = series(1, 2, 3, 4, 5, 6, 7, 8, 9)
     keep = [0, 2, 3, 7, 8]
     gappy = Series("m", (), whole.times[keep], whole.values[keep])
-    (trace,) = lined(Curve("A", "x", gappy), points=9, panel=panel).data
+    (trace,) = lined(Curve("x", gappy), points=9, panel=panel).data
     moments = [int((moment - START * 1000) / 30_000) for moment in trace["x"]]
     assert dict(zip(moments, trace["y"], strict=True)) == {0: 1, 2: 3, 3: 4, 4: None, 5: None, 6: None, 7: 8, 8: 9}
 
@@ -279,13 +271,13 @@ def test_a_gap_is_as_long_for_lines_as_for_states(across: object, places: float)
 
 
 def test_a_lone_point_is_visible() -> None:
-    (trace,) = lined(Curve("A", "x", series(math.nan, 2, math.nan)), points=3).data
+    (trace,) = lined(Curve("x", series(math.nan, 2, math.nan)), points=3).data
     assert trace["mode"] == "lines+markers" and trace["marker"]["size"] == [0, 5, 0]
 
 
 def test_of_too_many_curves_the_odd_ones_are_drawn_and_the_rest_is_counted() -> None:
-    curves = [Curve("A", f"gpu{number}", series(100 + number / 100, 100)) for number in range(95)]
-    late = Curve("A", "late", series(100, 50))
+    curves = [Curve(f"gpu{number}", series(100 + number / 100, 100)) for number in range(95)]
+    late = Curve("late", series(100, 50))
     figure = lined(*curves[:60], late, *curves[60:], points=2)
     assert len(figure.data) == figure.traces == lines.MOST_CURVES
     assert "late" in [trace["name"] for trace in figure.data]
@@ -295,10 +287,10 @@ def test_of_too_many_curves_the_odd_ones_are_drawn_and_the_rest_is_counted() -> 
 def test_thresholds_and_annotations_are_drawn_where_the_panel_asks_for_them() -> None:
     panel = json.loads(json.dumps(PANEL))
     region = Region(START + 30, START + 60, "#D55E00")
-    (shade,) = lined(Curve("A", "x", series(1, 6)), points=2, regions=(region,), panel=panel).layout["shapes"]
+    (shade,) = lined(Curve("x", series(1, 6)), points=2, regions=(region,), panel=panel).layout["shapes"]
     assert (shade["x0"], shade["x1"], shade["fillcolor"]) == ((START + 30) * 1000, (START + 30) * 1000, "#D55E00")
     panel["fieldConfig"]["defaults"]["custom"]["thresholdsStyle"] = {"mode": "dashed"}
-    figure = lined(Curve("A", "x", series(1, 6)), points=2, panel=panel)
+    figure = lined(Curve("x", series(1, 6)), points=2, panel=panel)
     assert [(shape["y0"], shape["line"]["dash"]) for shape in figure.layout["shapes"]] == [(5, "dash")]
     assert figure.entries[-1].name == "threshold 5 s"
 
@@ -308,7 +300,7 @@ def test_thresholds_and_annotations_are_drawn_where_the_panel_asks_for_them() ->
 
 def test_a_state_lasts_until_the_next_one_and_says_its_word() -> None:
     config = PANEL["fieldConfig"]["defaults"]
-    figure = cells.state_timeline({}, [Curve("A", "x", series(1, 1, 2, 1))], [Field(config)], span(4))
+    figure = cells.state_timeline({}, [Curve("x", series(1, 1, 2, 1))], [Field(config)], span(4))
     (bars,) = figure.data
     assert bars["text"] == ["down", "2 s", "down"]
     assert [(base - START * 1000) / 30_000 for base in bars["base"]] == [0, 2, 3]
@@ -317,7 +309,7 @@ def test_a_state_lasts_until_the_next_one_and_says_its_word() -> None:
 
 def test_a_heatmap_has_a_row_for_every_curve_also_where_two_have_one_name() -> None:
     panel = {"options": {"color": {"scheme": "Cividis", "min": 0.5, "max": 1.2}, "cellValues": {"unit": "percentunit"}}}
-    curves = [Curve("A", "a", series(0.5, 1)), Curve("A", "a", series(1, math.nan))]
+    curves = [Curve("a", series(0.5, 1)), Curve("a", series(1, math.nan))]
     (trace,) = cells.heatmap(panel, curves, Field(), span(2)).data
     assert (trace["y"], trace["z"]) == (["a", "a (2)"], [[50, 100], [100, None]])
     assert (trace["zmin"], trace["zmax"]) == (50, 120)
@@ -326,7 +318,7 @@ def test_a_heatmap_has_a_row_for_every_curve_also_where_two_have_one_name() -> N
 
 
 def test_a_bar_is_as_long_as_its_value_and_says_it_with_its_unit() -> None:
-    curves = [Curve("A", name, series(1)) for name in "ab"]
+    curves = [Curve(name, series(1)) for name in "ab"]
     (trace,) = cells.bar_gauge({}, curves, [Field({"unit": "GBs"})] * 2, [52.7, 0.742]).data
     assert (trace["x"], trace["text"]) == ([52.7, 0.742], ["52.7 GB/s", "742 MB/s"])
 

@@ -33,12 +33,10 @@ OPERATIONS: Mapping[str, str] = MappingProxyType(
         "Broadcast": "#AA4499",
         "Reduce": "#999933",
         "AllGatherV": "#CC79A7",
-        "Send": "#0072B2",
-        "Recv": "#009E73",
     }
 )
-"""A colour for every operation, so that a curve and what it is compared with look alike; from the same two sources, but
-never that of what is bad."""
+"""A colour for every collective, so that a curve and what it is compared with look alike; from the same two sources,
+but never that of what is bad."""
 
 _SIZES: Mapping[str, int] = MappingProxyType({"small": 1, "medium": 2, "large": 3})
 
@@ -85,7 +83,8 @@ def _operation_colours(panel: Panel) -> list[Json]:
         override("byRegexp", f"/\\b{name}\\b/", color={"mode": "fixed", "fixedColor": colour})
         for name, colour in OPERATIONS.items()
     ]
-    return colours + [override("byRegexp", f"/\\b{size}\\b/", custom__lineWidth=w) for size, w in _SIZES.items()]
+    sizes = _SIZES if any("{{size_class}}" in query.legend for query in panel.queries) else {}
+    return colours + [override("byRegexp", f"/\\b{size}\\b/", custom__lineWidth=w) for size, w in sizes.items()]
 
 
 _REFERENCE_LINE = re.compile(r"usual|expected")

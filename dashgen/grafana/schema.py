@@ -58,15 +58,6 @@ LEGACY_VARIABLE_KEYS = frozenset({"tags", "tagsQuery", "tagValuesQuery", "useTag
 
 _ROW_KEYS = frozenset({"type", "id", "title", "gridPos", "collapsed", "panels", "repeat"})
 
-_CELLS = {
-    "color-background": {"type": "color-background", "mode": "gradient"},
-    "color-background-solid": {"type": "color-background", "mode": "basic"},
-    "gradient-gauge": {"type": "gauge", "mode": "gradient"},
-    "lcd-gauge": {"type": "gauge", "mode": "lcd"},
-    "basic": {"type": "gauge", "mode": "basic"},
-}
-"""Table display modes as cell options (Grafana's v38 migration)."""
-
 
 def modernise(board: Mapping[str, Any]) -> Json:
     """A dashboard as Grafana 12 and 13 would store it, from one as grafanalib writes it."""
@@ -174,7 +165,7 @@ def _stat(panel: Json) -> None:
 
 
 def _table(panel: Json) -> None:
-    """Root mappings and colour into the field configuration, display modes into cell options."""
+    """Root mappings and colour into the field configuration, the display mode into cell options (v38 migration)."""
     config = panel["fieldConfig"]
     defaults = config["defaults"]
     for key in ("mappings", "color"):
@@ -182,15 +173,7 @@ def _table(panel: Json) -> None:
             defaults.setdefault(key, panel.pop(key))
     custom = defaults.setdefault("custom", {})
     if "displayMode" in custom:
-        custom["cellOptions"] = _cell(custom.pop("displayMode"))
-    for override in config.get("overrides", []):
-        for item in override["properties"]:
-            if item["id"] == "custom.displayMode":
-                item.update(id="custom.cellOptions", value=_cell(item["value"]))
-
-
-def _cell(mode: str) -> Json:
-    return dict(_CELLS.get(mode, {"type": mode}))
+        custom["cellOptions"] = {"type": custom.pop("displayMode")}
 
 
 def _bar_gauge(panel: Json) -> None:

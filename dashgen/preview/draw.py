@@ -15,7 +15,7 @@ from dashgen.grafana.variables import fill
 from dashgen.preview import cells, lines
 from dashgen.preview.fields import Field, field_of, ignored
 from dashgen.preview.figures import Figure, Region, Span
-from dashgen.preview.frames import Cell, Curve, NotDrawn, Table, last, legend, ordered, reduction, settled, table
+from dashgen.preview.frames import Cell, Curve, NotDrawn, Table, legend, ordered, reduction, settled, table
 from dashgen.recordings.format import Series
 
 MOST_LINES = 200
@@ -33,11 +33,10 @@ class Tile:
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """A cell of a table: a text, a background, a small curve, and the anchor on the page that it leads to."""
+    """A cell of a table: a text, a background, and the anchor on the page that it leads to."""
 
     text: str
     colour: str = ""
-    curve: Series | None = None
     link: str = ""
     number: bool = False
 
@@ -166,8 +165,8 @@ def _body(panel: PanelView, around: Surroundings) -> Body:
         return _sheet(panel.json, table(answers, panel.json), around)
     words = around.viewer.values | around.viewer.chosen
     legends = {_ref(query): fill(str(query.target.get("legendFormat") or ""), words) for query in asked}
-    curves = [Curve(ref, legend(one, legends[ref]), one) for ref, found in answers.items() for one in found]
-    fields = [field_of(panel.json, each.name, each.ref) for each in curves]
+    curves = [Curve(legend(one, legends[ref]), one) for ref, found in answers.items() for one in found]
+    fields = [field_of(panel.json, each.name) for each in curves]
     called = [str(field.config.get("displayName") or each.name) for each, field in zip(curves, fields, strict=True)]
     curves = [replace(each, name=name) for each, name in zip(curves, called, strict=True)]
     span = around.span(_grid(panel.json)[0][0])
@@ -203,7 +202,7 @@ def _nothing(panel: PanelView, around: Surroundings) -> Empty:
     needs = sorted(around.needs.get(panel.title, ()))
     if needs and not any(name in around.present for name in needs):
         return Empty(f"No data: needs {_some(needs)}, which this recording does not have")
-    words = field_of(panel.json, "", "").no_value or "no data"
+    words = field_of(panel.json, "").no_value or "no data"
     reads = dict.fromkeys(each.name for query in panel.queries for each in query.selectors if each.name)
     absent = [name for name in reads if name not in around.present]
     reason = f": there is no series {_some(absent)}" if absent and words == "no data" else ""
@@ -243,7 +242,7 @@ def _sheet(panel: Json, tables: Sequence[Table], around: Surroundings) -> Body:
     if len(tables) > 1:
         raise NotDrawn("several tables in one panel")
     shown = tables[0]
-    fields = {name: field_of(panel, name, shown.refs.get(name, "")) for name in shown.columns}
+    fields = {name: field_of(panel, name) for name in shown.columns}
     links = {name: _anchor(field, around.anchors) for name, field in fields.items()}
     return Sheet(
         shown.columns,
@@ -266,9 +265,8 @@ def _box(cell: Cell, field: Field, link: str) -> Box:
         return Box(field.no_value)
     if isinstance(cell, str):
         return Box(field.word(cell), link=link)
-    value = last(cell) if isinstance(cell, Series) else cell
-    colour = field.colour_of(value) if str(style.get("type") or "").startswith("color-background") else ""
-    return Box(field.text(value), colour, cell if isinstance(cell, Series) else None, link, number=True)
+    colour = field.colour_of(cell) if str(style.get("type") or "").startswith("color-background") else ""
+    return Box(field.text(cell), colour, link, number=True)
 
 
 # Text.

@@ -31,8 +31,8 @@ _NAMED = {
 _GREY = "#808080"
 _HEX = re.compile(r"#[0-9a-fA-F]{6}")
 
-_MATCHERS = ("byName", "byRegexp", "byFrameRefID")
-_CELLS = (None, "auto", "color-background", "sparkline")
+_MATCHERS = ("byName", "byRegexp")
+_CELLS = (None, "auto", "color-background")
 _COLOURS = (None, "fixed", "shades", "thresholds", "palette-classic")
 _DRAWN = frozenset(
     {
@@ -161,13 +161,13 @@ def shade(base: str, place: int) -> str:
     return "#" + "".join(f"{round(part + (towards - part) * share):02x}" for part in parts)
 
 
-def field_of(panel: Json, name: str, ref: str) -> Field:
-    """The configuration of what is called ``name`` and comes from the query ``ref``."""
+def field_of(panel: Json, name: str) -> Field:
+    """The configuration of what is called ``name``."""
     config = mapping(panel.get("fieldConfig"))
     found: dict[str, Any] = {**mapping(config.get("defaults"))}
     found["custom"] = {**mapping(found.get("custom"))}
     for override in objects(config.get("overrides")):
-        if _matches(mapping(override.get("matcher")), name, ref):
+        if _matches(mapping(override.get("matcher")), name):
             for each in objects(override.get("properties")):
                 key = str(each.get("id"))
                 if key.startswith("custom."):
@@ -177,12 +177,12 @@ def field_of(panel: Json, name: str, ref: str) -> Field:
     return Field(found)
 
 
-def _matches(matcher: Json, name: str, ref: str) -> bool:
+def _matches(matcher: Json, name: str) -> bool:
     kind, options = matcher.get("id"), str(matcher.get("options") or "")
     if kind == "byRegexp":
         pattern = _regex(options)
         return pattern is not None and pattern.search(name) is not None
-    return (kind == "byName" and options == name) or (kind == "byFrameRefID" and options == ref)
+    return kind == "byName" and options == name
 
 
 def _regex(text: str) -> re.Pattern[str] | None:

@@ -25,26 +25,24 @@ class NotDrawn(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A series with the name that its legend gives it, and the letter of its query."""
+    """A series with the name that its legend gives it."""
 
-    ref: str
     name: str
     series: Series
 
 
-Cell = str | float | Series | None
-"""A word, a number, a curve to be drawn small, or nothing."""
+Cell = str | float | None
+"""A word, a number, or nothing."""
 
 Row = dict[str, Cell]
 
 
 @dataclass(frozen=True)
 class Table:
-    """Columns in their order, with the letter of the query that a column's values come from, and the rows."""
+    """Columns in their order, and the rows."""
 
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
-    refs: Mapping[str, str]
 
 
 _LABEL = re.compile(r"\{\{\s*(\w+)\s*\}\}")
@@ -97,13 +95,11 @@ def _rank(value: float, falling: bool) -> tuple[bool, float]:
 def table(answers: Mapping[str, Sequence[Series]], panel: Json) -> tuple[Table, ...]:
     """The tables of a panel from the answers to its queries, by letter: one, unless nothing joins them.
 
-    Answers are curves where the panel turns curves into cells, values at one moment otherwise. Raises NotDrawn for a
-    transformation that is not done here.
+    Raises NotDrawn for a transformation that is not done here.
     """
     steps = [each for each in objects(panel.get("transformations")) if not each.get("disabled")]
-    trends = any(each.get("id") == "timeSeriesTable" for each in steps)
     # An empty answer has no labels, but still its column of values.
-    tables = [_frame(ref, found, len(answers) > 1, trends) for ref, found in answers.items() if found or not trends]
+    tables = [_frame(ref, found, len(answers) > 1) for ref, found in answers.items()]
     for each in steps:
         kind = str(each.get("id"))
         if kind not in _TRANSFORMATIONS:
@@ -112,19 +108,19 @@ def table(answers: Mapping[str, Sequence[Series]], panel: Json) -> tuple[Table, 
     return tuple(_sorted(each, panel) for each in tables)
 
 
-def _frame(ref: str, found: Sequence[Series], several: bool, trends: bool) -> Table:
-    """One row a series: its labels, and its value or its curve."""
-    value = f"Trend #{ref}" if trends else f"Value #{ref}" if several else "Value"
+def _frame(ref: str, found: Sequence[Series], several: bool) -> Table:
+    """One row a series: its labels and its value."""
+    value = f"Value #{ref}" if several else "Value"
     names = dict.fromkeys(name for one in found for name, _ in one.labels)
-    head = [] if trends else ["Time", *["__name__"] * any(one.name for one in found)]
+    head = ["Time", *["__name__"] * any(one.name for one in found)]
     rows = []
     for one in found:
-        row: Row = {} if trends else {"Time": _moment(float(one.times[-1])), "__name__": one.name}
+        row: Row = {"Time": _moment(float(one.times[-1])), "__name__": one.name}
         # Grafana's data source has an empty text where a series lacks a label that another one has.
         row |= {name: dict(one.labels).get(name, "") for name in names}
-        row[value] = one if trends else float(one.values[-1])
+        row[value] = float(one.values[-1])
         rows.append(row)
-    return Table((*head, *sorted(names), value), tuple(rows), {value: ref})
+    return Table((*head, *sorted(names), value), tuple(rows))
 
 
 def _moment(seconds: float) -> str:
@@ -141,7 +137,7 @@ def _keep(tables: list[Table], options: Json) -> list[Table]:
 
 def _only(given: Table, columns: Sequence[str]) -> Table:
     rows = tuple({name: row.get(name) for name in columns} for row in given.rows)
-    return Table(tuple(columns), rows, {name: ref for name, ref in given.refs.items() if name in columns})
+    return Table(tuple(columns), rows)
 
 
 def _merge(tables: list[Table], options: Json) -> list[Table]:
@@ -164,8 +160,7 @@ def _merge(tables: list[Table], options: Json) -> list[Table]:
                 fresh = dict(row)
                 same.append(fresh)
                 rows.append(fresh)
-    refs = {name: ref for each in tables for name, ref in each.refs.items()}
-    return [Table(columns, tuple({name: row.get(name) for name in columns} for row in rows), refs)]
+    return [Table(columns, tuple({name: row.get(name) for name in columns} for row in rows))]
 
 
 def _mergeable(one: Row, other: Row) -> bool:
@@ -185,7 +180,7 @@ def _matrix(tables: list[Table], options: Json) -> list[Table]:
     rows: dict[Cell, Row] = {row[down]: {corner: row[down], **dict.fromkeys(names)} for row in given.rows}
     for row in given.rows:
         rows[row[down]][str(row[across])] = row[value]
-    return [Table((corner, *names), tuple(rows.values()), dict.fromkeys(names, given.refs[value]))]
+    return [Table((corner, *names), tuple(rows.values()))]
 
 
 def _organize(tables: list[Table], options: Json) -> list[Table]:
@@ -199,8 +194,7 @@ def _organize(tables: list[Table], options: Json) -> list[Table]:
         kept.sort(key=lambda name: _index(places.get(name), len(places)))
         titles = {name: str(renamed.get(name) or name) for name in kept}
         rows = tuple({titles[name]: row.get(name) for name in kept} for row in each.rows)
-        refs = {titles[name]: ref for name, ref in each.refs.items() if name in titles}
-        done.append(Table(tuple(titles.values()), rows, refs))
+        done.append(Table(tuple(titles.values()), rows))
     return done
 
 
@@ -209,7 +203,6 @@ def _index(place: object, otherwise: int) -> float:
 
 
 _TRANSFORMATIONS: Mapping[str, Callable[[list[Table], Json], list[Table]]] = {
-    "timeSeriesTable": lambda tables, options: tables,
     "filterFieldsByName": _keep,
     "merge": _merge,
     "groupingToMatrix": _matrix,
@@ -226,12 +219,11 @@ def _sorted(given: Table, panel: Json) -> Table:
             filled = [row for row in rows if row[name] is not None]
             filled.sort(key=lambda row: _order(row[name]), reverse=falling)
             rows = filled + [row for row in rows if row[name] is None]
-    return Table(given.columns, tuple(rows), given.refs)
+    return Table(given.columns, tuple(rows))
 
 
 def _order(cell: Cell) -> tuple[bool, float, str]:
-    value = last(cell) if isinstance(cell, Series) else cell
-    return (True, 0.0, value) if isinstance(value, str) else (False, value if value is not None else -math.inf, "")
+    return (True, 0.0, cell) if isinstance(cell, str) else (False, cell if cell is not None else -math.inf, "")
 
 
 # One value for a whole curve.

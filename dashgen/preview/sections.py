@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import html
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -13,7 +12,7 @@ from markdown_it import MarkdownIt
 
 from dashgen.preview.draw import Body, Box, Drawn, Empty, Sheet, Tile, Words
 from dashgen.preview.figures import Entry, Figure
-from dashgen.recordings.format import Series, clock
+from dashgen.recordings.format import clock
 
 
 @dataclass(frozen=True)
@@ -186,7 +185,7 @@ def _sheet(sheet: Sheet, label: str) -> str:
 def _box(box: Box, kind: str) -> str:
     style = f' style="background:{text(box.colour)};color:{_ink(box.colour)}"' if box.colour else ""
     words = f'<a href="{text(box.link)}">{text(box.text)}</a>' if box.link else text(box.text)
-    return f"<td{kind}{style}>{_sparkline(box.curve) if box.curve else ''}{words}</td>"
+    return f"<td{kind}{style}>{words}</td>"
 
 
 def _tile(tile: Tile) -> str:
@@ -199,26 +198,6 @@ def _ink(colour: str) -> str:
     """Black or white, whichever can be read on a colour (ITU-R BT.601 luma)."""
     red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     return "#ffffff" if 0.299 * red + 0.587 * green + 0.114 * blue < 150 else "#111111"
-
-
-_WIDTH, _HEIGHT = 96, 22
-
-
-def _sparkline(one: Series) -> str:
-    """A small curve in a table cell."""
-    pairs = zip(one.times.tolist(), one.values.tolist(), strict=True)
-    points = [(moment, value) for moment, value in pairs if math.isfinite(value)]
-    if not points:
-        return ""
-    first, across = points[0][0], (points[-1][0] - points[0][0]) or 1
-    low = min(value for _, value in points)
-    up = (max(value for _, value in points) - low) or 1
-    drawn = " ".join(
-        f"{(moment - first) / across * (_WIDTH - 4) + 2:.1f},{_HEIGHT - 2 - (value - low) / up * (_HEIGHT - 4):.1f}"
-        for moment, value in points
-    )
-    line = f'<polyline points="{drawn}" fill="none" stroke="#1f60c4" stroke-width="1.2"/>'
-    return f'<svg width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}">{line}</svg>'
 
 
 # Text panels.

@@ -79,7 +79,7 @@ def achieved(story: Recording, samples: Sequence[Series], span: Span, marks: Seq
     found = [one for one in samples if one.name in PRESETS.values() and len(one.values)]
     if not found:
         return None
-    curves = [Curve("A", " ".join([one.name, *(value for _, value in one.labels)]), one) for one in found]
+    curves = [Curve(" ".join([one.name, *(value for _, value in one.labels)]), one) for one in found]
     panel = {"options": {"legend": {"calcs": ["lastNotNull", "min", "max"]}}}
     unit = "suffix:TFLOP/s" if found[0].name.endswith("_tflops") else "suffix:tokens/s"
     field = Field({"unit": unit, "custom": {"lineWidth": 2, "spanNulls": 90_000}})

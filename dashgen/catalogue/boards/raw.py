@@ -127,7 +127,7 @@ def _table(these: _Operations, where: _Where, width: int, height: int) -> Panel:
             "Value #C": "Time, median",
             **waiting,
         },
-        column_units={"Value #C": Unit.MICROSECONDS, "Value #D": Unit.RATIO},
+        column_units={"Value #C": Unit.MICROSECONDS, **({"Value #D": Unit.RATIO} if waiting else {})},
         order="-Waiting" if waiting else "-Time, median",
         width=width,
         height=height,
