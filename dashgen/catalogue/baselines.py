@@ -43,9 +43,9 @@ def shown(of: Evidence, chosen: str = "", when: str = "") -> str:
     return last(only(USUAL, of, chosen), when)
 
 
-def spread(of: Evidence, chosen: str = "") -> str:
+def spread(of: Evidence, chosen: str = "", when: str = "") -> str:
     """How far evidence, or the ``chosen`` series of it, strayed last; for lateness the same for all GPUs of a job."""
-    return last(only(SPREAD, of, chosen))
+    return last(only(SPREAD, of, chosen), when)
 
 
 def need(of: Evidence, strays: str, least: float = LEAST) -> str:

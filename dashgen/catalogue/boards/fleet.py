@@ -35,6 +35,7 @@ _JOBS = verdict(_HERE)
 _HURT = f'{VERDICT}{{state=~"degraded|stalled", {_HERE}}}'
 _TOLD_ONES = f'{VERDICT}{{state=~"{TOLD_STATES}", {_HERE}}}'
 _LOSS = f"max by (<job>) (job:training_throughput_loss:ratio{{{_HERE}}})"
+_MEAN_LOSS = f"max by (<job>) (avg_over_time(job:training_throughput_loss:ratio{{{_HERE}}}[<10 dumps>]))"
 # A job that pauses for a checkpoint does no work either: what is lost is told beside a verdict.
 _TOLD = f'and on (<job>) {VERDICT}{{state=~"degraded|recovering", {_HERE}}}'
 # The last verdict against each job within half an hour of the shown time.
@@ -248,7 +249,7 @@ def _hurt(sensitivity: Sensitivity) -> Panel:
         title="Hurt jobs, worst first",
         description="Which jobs are degraded or stalled, or were within the last <60 dumps>, who is the suspect, and what does it "
         "cost? The depth is how much slower the suspect makes communication, or how late it is; the peak is the deepest in the shown "
-        "time; GPU time lost is what is lost now, as if it had been so since then, for all GPUs of the job. A job that is hurt no more has its present state, its last "
+        "time; GPU time lost is the mean loss of the last <10 dumps>, as if it had been so since then, for all GPUs of the job. A job that is hurt no more has its present state, its last "
         "suspect and no depth. Healthy: no row. Bad: any row; one with a throughput loss pays for it. Click the job to open it.",
         type="table",
         unit=Unit.RATIO,
@@ -266,7 +267,7 @@ def _hurt(sensitivity: Sensitivity) -> Panel:
             Query(
                 # A job that stands still loses everything.
                 expr=f"({lasts(_HERE)}) / 3600\n"
-                f"* on (<job>) ({verdict(_HERE, state='stalled')} ^ 0 or on (<job>) {_LOSS} > 0)\n"
+                f"* on (<job>) ({verdict(_HERE, state='stalled')} ^ 0 or on (<job>) {_MEAN_LOSS} > 0)\n"
                 f"* on (<job>) {FLEET}{{{_HERE}}}",
                 instant=True,
             ),

@@ -19,6 +19,7 @@ from dashgen.catalogue.boards.parts import (
     named,
     says,
     steps,
+    suspects,
     throughput,
     worst,
 )
@@ -158,7 +159,7 @@ _TIMELINE = answers(
     question="When was the job in which state, and who was the suspect?",
     query=or_nobody(f"max by (<job>) (\n{state('<of_job>')}\n)", "<of_job>", "<job_label>", "$job"),
     legend="job",
-    also=(Query(expr=named(state("<of_job>", "network <fabric> late"), *PATH), legend="{{suspect}} {{who}}"),),
+    also=(Query(expr=suspects(state("<of_job>", "network <fabric> late")), legend="{{who}}"),),
     type="state-timeline",
     unit=Unit.NONE,
     read="The first line is the job; each suspect has a line of its own for as long as the verdict named it; others may be as bad meanwhile.",
@@ -181,6 +182,7 @@ _PATHS = answers(
             legend="usual noise {{transport}}",
         ),
     ),
+    line_colours={f"usual noise {transport}": transport for transport in TRANSPORTS},
     read="Inside a domain every node is a path, across domains every GPU number is (its rail). Drawn are the "
     "eight worst of each transport in the shown time.",
     bad="all paths of a transport step up together: the network; one of them alone: that node or rail",
@@ -199,7 +201,7 @@ _LATENESS = answers(
     "latest of the shown time.",
     bad="one line far above the others: everybody waits for that GPU; those of one node together: the node",
     # Who is early is of no interest, and neither is what is still being learned.
-    minimum=-0.1,
+    minimum=0.0,
     width=8,
     points=FEW,
     no_value="no GPU can be judged",

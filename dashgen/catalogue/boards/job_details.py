@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dashgen.catalogue.boards.parts import FEW, FEWEST, SUSPECT, answers, described, link, named, number, worst
+from dashgen.catalogue.boards.parts import FEW, FEWEST, answers, described, link, number, suspects, worst
 from dashgen.model import Panel, Query, Row, Unit
 
 # The series of the chosen transports and collectives.
@@ -24,7 +24,7 @@ _EVIDENCE = Row(
         answers(
             "job:nccl_suspect:score",
             title="Evidence against each suspect",
-            query=named(worst("<of_job>"), *SUSPECT),
+            query=suspects(worst("<of_job>")),
             legend="{{who}}",
             read="The eight strongest of the shown time. From 1 on a suspect can become the verdict; below a quarter it is dropped.",
             bad="a line above 1: the first that is blamed is the verdict",
@@ -35,7 +35,7 @@ _EVIDENCE = Row(
         answers(
             "job:nccl_suspect:depth",
             title="Depth of each suspect",
-            query=named(worst("<of_job>"), *SUSPECT),
+            query=suspects(worst("<of_job>")),
             legend="{{who}}",
             read="The eight deepest of the shown time.",
             bad="a line that steps up and stays; the verdict's depth is that of its suspect",

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dashgen.catalogue.baselines import LEAST, SPREAD, shown
+from dashgen.catalogue.baselines import LEAST, SPREAD, shown, spread
 from dashgen.catalogue.boards.gpus import BESIDE_LATENESS
 from dashgen.catalogue.boards.parts import FEW, GPU, JOB, NODE, NOISE_OF_GPUS, PATH, answers, link, named, says, worst
 from dashgen.catalogue.boards.verdicts import VALUES, sentence, verdict
@@ -39,7 +39,7 @@ _EIGHT_NODES = f"""topk(8, max by (<job>, <node>) (
 
 _NUMBERS = {f"GPU {number}": f"GPU {number}" for number in range(16)}
 # A tenth makes a suspect of a GPU; its neighbours, who waited for it, are late by half as much and have a paler shade.
-_SHADES = ((None, "ok"), (LEAST, "info"), (0.25, "warn"), (0.5, "bad"))
+_SHADES = ((None, "ok"), (LEAST / 2, "info"), (0.15, "warn"), (0.5, "bad"))
 
 
 def _column(query: str, title: str) -> str:
@@ -157,7 +157,7 @@ _WHO = Row(
             read="The eight latest of the shown time.",
             bad="one line that steps up and stays: that GPU; many that take turns: uneven work, nobody's fault",
             # Who is early is of no interest, and neither is what is still being learned.
-            minimum=-0.1,
+            minimum=0.0,
             points=FEW,
             width=6,
             no_value="no GPU can be judged",
@@ -308,9 +308,13 @@ _EACH_GPU = Row(
             SPREAD,
             title="Noise of each path",
             question="How far does the slowness of each path stray from what it is used to?",
-            query=named(worst('of="slowness", <of_job>', "transport"), *PATH),
+            # As it was learned last: of what is slow nothing is learned.
+            query=named(
+                f"{spread('slowness', '<of_job>')}\nand topk by (transport) (8, {spread('slowness', '<of_job>', ' @ end()')})",
+                *PATH,
+            ),
             legend="{{who}}",
-            read="The eight noisiest of each transport in the shown time.",
+            read="The eight noisiest of each transport.",
             bad="much more than its neighbours: a path that flaps, or traffic that changes",
             width=8,
             minimum=0.0,

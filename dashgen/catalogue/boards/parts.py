@@ -141,7 +141,12 @@ def named(query: str, *labels: str) -> str:
 
 
 PATH = ("transport", "<node_label>", "<gpu_label>")
-SUSPECT = ("suspect", *PATH)
+
+
+def suspects(query: str) -> str:
+    """A query whose series carry the label ``who``: suspect and place, and the transport unless it is the suspect."""
+    who = named(query, "suspect", *PATH)
+    return f'label_replace(\n  {indented(who)},\n  "who", "$1", "who", "(?:network|nvlink) ((?:network|nvlink).*)"\n)'
 
 
 NOISE_OF_GPUS = Query(expr=spread("lateness", "<of_job>"), legend="usual noise of a GPU")
@@ -169,6 +174,7 @@ def throughput(bad: str, **more: Any) -> Panel:
         line_units={
             "reported": "<throughput_unit>",
             "collectives": Unit.PER_SECOND.value,
+            "tensor": Unit.RATIO.value,
         },
         line_colours=dict.fromkeys(names, "nvlink"),
         line_names={**names, **{f"usual {evidence}": f"usual, {name}" for evidence, name in names.items()}},

@@ -15,6 +15,7 @@ from dashgen.catalogue.boards.parts import (
     number,
     of_nodes,
     steps,
+    threshold,
 )
 from dashgen.catalogue.names import VERDICT
 from dashgen.catalogue.signals.freshness import FIRST
@@ -136,7 +137,7 @@ def _now(sensitivity: Sensitivity) -> Row:
             ),
             count(
                 "Nodes with broken files",
-                f'count({_LOST}{{fault="unreadable", {OF_JOBS}}} > 0.5)',
+                f'count({_LOST}{{fault="unreadable", {OF_JOBS}}} > {threshold("NcclTextfileUnreadable", sensitivity):g})',
                 "On how many nodes do most scrapes meet a file that cannot be read? Healthy: 0. Bad: their GPUs are missing "
                 "from every verdict.",
                 of=f"{FLEET}{_JOBS}",
@@ -168,7 +169,8 @@ def _files(sensitivity: Sensitivity) -> Row:
                 legend="{{<node_label>}} {{fault}}",
                 read="Unreadable and duplicate are shares of the scrapes, hidden of the GPUs, overwritten of the operations; "
                 "dark is everything. The twenty largest of each moment.",
-                bad="a line that stays up; unreadable above one half: a file is broken, not merely being rewritten",
+                bad="a line that stays up; unreadable above the threshold: a file is broken, not merely being rewritten",
+                no_value="nothing is lost that anybody reports",
                 steps=steps("NcclTextfileUnreadable", sensitivity),
                 minimum=0.0,
                 width=16,

@@ -98,8 +98,8 @@ ALERTS = (
         summary="Job <this_job>: communication is slow and {{ $labels.<node_label> }} has rising {{ $labels.counter }}.",
         description="While the verdict about job <this_job> blames the network, {{ $labels.counter }} of "
         "{{ $labels.<node_label> }}{{ with $labels.device }} {{ . }}{{ end }}{{ with $labels.port }} port {{ . }}{{ end }} "
-        "rise at {{ $value | humanizePercentage }} of their published limit. Look first at the fabric board: is it this port "
-        "alone, and did it begin with the window?",
+        "rise at {{ $value | humanizePercentage }} of their published limit. Look first at the fabric board: is it "
+        "{{ if $labels.device }}this port{{ else }}this node{{ end }} alone, and did it begin with the window?",
         tiers={
             Sensitivity.LOW: Tier(threshold=1, dumps=2, severity=Severity.WARNING, keep_firing=6),
             Sensitivity.MEDIUM: Tier(threshold=1, dumps=1, severity=Severity.WARNING, keep_firing=6),
