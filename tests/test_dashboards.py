@@ -619,8 +619,8 @@ def test_the_usual_line_of_a_job_is_the_same_everywhere_and_leaves_degradation_o
 def test_two_pods_of_a_job_on_one_machine_share_its_ports(tmp_path: Path) -> None:
     instance = {"slurm_job_id": "7", "instance": "host1:9100"}
     data = [moment("node:nccl_gpus:count", 4, node=node, **instance) for node in ("pod-a", "pod-b")]
-    data.append(moment(upstream("ib_link_downed"), 3, instance="host1:9100", device="mlx5_0", port="1"))
-    found = ask(made("everything")["fabric"], "Link losses by port", data, tmp_path, chosen={"target": ".*"})
+    data.append(moment(upstream("ib_transmitted"), 3, instance="host1:9100", device="mlx5_0", port="1"))
+    found = ask(made("everything")["fabric"], "Traffic by port", data, tmp_path, chosen={"target": ".*"})
     assert [dict(one.labels)["device"] for one in found[0]] == ["mlx5_0"]
 
 

@@ -62,7 +62,7 @@ def _exporter(
 
 def _most(counter: str) -> str:
     """How often a counter rose, of the twenty ports where it rose most in the shown time: large jobs have thousands."""
-    return f"increase({counter}{{HERE}}[$__rate_interval])\nand topk(20, increase({counter}{{HERE}}[$__range] @ end()))"
+    return f"increase({counter}{{HERE}}[$__rate_interval])\nand topk(20, increase({counter}{{HERE}}[$__range] @ end()) > 0)"
 
 
 _SUSPECTS = Row(
@@ -140,7 +140,7 @@ _SUSPECTS = Row(
         _exporter(
             "Link losses by port",
             "How often did links go down, or train themselves again, at each point? Healthy: 0. Bad: any loss "
-            "while a job runs, and more than a few recoveries: cable, transceiver, adapter. Of each kind the twenty ports with most are drawn.",
+            "while a job runs, and more than a few recoveries: cable, transceiver, adapter. Drawn are the twenty ports with most of each kind.",
             "infiniband",
             (_most("<ib_link_downed>"), f"{_PORT} down"),
             (_most("<ib_link_recoveries>"), f"{_PORT} recovered"),
@@ -148,6 +148,7 @@ _SUSPECTS = Row(
             minimum=0.0,
             width=12,
             height=6,
+            no_value="no link was lost, or no port counters",
         ),
     ),
 )

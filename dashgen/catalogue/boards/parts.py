@@ -88,7 +88,7 @@ def marks(variables: tuple[Variable, ...]) -> tuple[Annotation, ...]:
     windows = Annotation(
         title="Degradation windows",
         expr=f'{VERDICT}{{state=~"degraded|stalled", {chosen}}} ^ 0',
-        heading="{{state}} {{suspect}} {{transport}}",
+        heading="{{state}} {{suspect}}",
         text="job {{<job_label>}} {{<node_label>}} {{<gpu_label>}}",
         role="warn",
     )
