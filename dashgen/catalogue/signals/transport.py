@@ -172,9 +172,12 @@ avg by (<job>, transport, <node>, <gpu>) (
 
 
 def beyond(chosen: str = "", dumps: int = 2) -> str:
-    """What each of the chosen paths has lost beyond its like, in so many dumps in a row."""
+    """What each of the chosen paths has lost beyond its like, in so many dumps in a row.
+
+    One that was faster than most, as where somebody always comes late, and no longer is, is not slow.
+    """
     now = f"min_over_time(peer:nccl_slowness:ratio{chosen and f'{{{chosen}}}'}[<{dumps} dumps in a row>])"
-    return f"{now} - ignoring (of) {usual('slowness', chosen)}"
+    return f"{now} - ignoring (of) clamp_min({usual('slowness', chosen)}, 0)"
 
 
 DROP = Signal(

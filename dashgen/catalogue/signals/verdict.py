@@ -84,8 +84,8 @@ _BY_COST = """* on (<job>) group_left ()
 _NEARLY_ALL = """and on (<job>)
   max_over_time(job:nccl_gpus:count[<2 dumps in a row>]) > 0.9 * max_over_time(job:nccl_gpus:count[2h])"""
 
-# Who has no name is told only while throughput is lost.
-_WHILE_IT_COSTS = "and on (<job>) job:training_throughput_loss:ratio > 0.05"
+# Who has no name is not told where throughput is known, and is not lost.
+_UNLESS_FREE = "unless on (<job>) job:training_throughput_loss:ratio <= 0.05"
 
 
 class _Because(NamedTuple):
@@ -241,7 +241,7 @@ SIGNALS = (
       or
       {indented(_SOMEBODY_LATE, 6)}
       / {indented(_LATE_NODES_NEED, 6)}
-      {_WHILE_IT_COSTS}
+      {_UNLESS_FREE}
     )
     {indented(_BY_COST, 4)}
     or
@@ -249,7 +249,7 @@ SIGNALS = (
     or
     {indented(_SLOW_COMMUNICATOR, 4)}
     / {indented(_COMMUNICATOR_NEED, 4)}
-    {_WHILE_IT_COSTS}
+    {_UNLESS_FREE}
   )
   {indented(comparable('suspect!="straggler"'))}
   {_NEARLY_ALL}
