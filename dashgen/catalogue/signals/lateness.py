@@ -126,11 +126,13 @@ def late_from(spread: str) -> str:
     return f"clamp_max({need('lateness', spread)}, {LATEST:g})"
 
 
-def comparable(chosen: str) -> str:
-    """Not the suspects of jobs that do something else, unless the verdict has named one of the ``chosen`` in six of ten dumps."""
+def comparable(chosen: str, otherwise: str = "") -> str:
+    """Not the suspects of jobs that do something else, or for which ``otherwise`` holds, unless the verdict has named one
+    of the ``chosen`` in six of ten dumps."""
     named = f'job:nccl_verdict:depth{{state="degraded", {chosen}}}'
+    unlike = f"(\n    {unfamiliar()}\n    or on (<job>)\n    {otherwise}\n  )" if otherwise else unfamiliar()
     return f"""unless on (<job>) (
-  {unfamiliar()}
+  {unlike}
   unless on (<job>)
   count_over_time({named}[<10 dumps in a row>]) >= <6 results>
 )"""

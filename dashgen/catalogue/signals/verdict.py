@@ -81,8 +81,7 @@ _BY_COST = """* on (<job>) group_left ()
 
 
 # The best GPU, or the fast path, may be one of which nothing is heard any more, and the rest look slow.
-_NEARLY_ALL = """and on (<job>)
-  max_over_time(job:nccl_gpus:count[<2 dumps in a row>]) > 0.9 * max_over_time(job:nccl_gpus:count[2h])"""
+_FEWER = "max_over_time(job:nccl_gpus:count[<2 dumps in a row>]) <= 0.9 * max_over_time(job:nccl_gpus:count[2h])"
 
 # Who has no name is not told where throughput is known, and is not lost.
 _UNLESS_FREE = "unless on (<job>) job:training_throughput_loss:ratio <= 0.05"
@@ -251,8 +250,7 @@ SIGNALS = (
     / {indented(_COMMUNICATOR_NEED, 4)}
     {_UNLESS_FREE}
   )
-  {indented(comparable('suspect!="straggler"'))}
-  {_NEARLY_ALL}
+  {indented(comparable('suspect!="straggler"', _FEWER))}
   or
   {indented(_LATE)}
   {indented(_BY_COST)}
