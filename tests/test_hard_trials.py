@@ -301,7 +301,7 @@ def test_the_late_gpu_of_one_of_several_communicators_of_a_node_is_named_and_nob
     assert {(each["suspect"], each["node"], each["gpu"]) for each in found} == {("straggler", "node02", "GPU4")}
 
 
-def in_a_pipeline(tp: int, pp: int, event: Mapping[str, object]) -> list[dict[str, str]]:
+def in_a_pipeline(tp: int, pp: int, event: Mapping[str, object], **companions: object) -> list[dict[str, str]]:
     """The labels of what fires for an event of GPU4 of node02, in a job of eight nodes of eight GPUs."""
     found = alone(
         {
@@ -311,6 +311,7 @@ def in_a_pipeline(tp: int, pp: int, event: Mapping[str, object]) -> list[dict[st
             "lasts": "35m",
             "jobs": [{"id": "1", "preset": "tp-pp-dp", "nodes": 8, "gpus_per_node": 8, "tp": tp, "pp": pp}],
             "events": [{"node": "node02", "gpu": 4, "start": "20m", "end": "34m"} | event],
+            "companions": companions,
         }
     )
     assert {each["sensitivity"] for each in found} == {tier.value for tier in Sensitivity}
@@ -330,9 +331,31 @@ def test_a_late_gpu_of_a_long_pipeline_is_not_told_as_a_slow_network(
     assert {(each["suspect"], each.get("node"), each.get("gpu")) for each in found} == {who}
 
 
+@pytest.mark.parametrize("throughput", [{}, {"throughput": None, "dcgm": False}], ids=["told", "unknown"])
 @pytest.mark.parametrize(("tp", "pp"), [(8, 2), (4, 4), (2, 4)])
-def test_a_slow_adapter_of_one_of_several_equal_communicators_is_told_as_the_network(tp: int, pp: int) -> None:
-    assert {each["suspect"] for each in in_a_pipeline(tp, pp, {"kind": "nic", "loss": 0.13})} == {"network"}
+def test_a_slow_adapter_of_one_of_several_equal_communicators_is_told_as_the_network(
+    tp: int, pp: int, throughput: Mapping[str, object]
+) -> None:
+    found = in_a_pipeline(tp, pp, {"kind": "nic", "loss": 0.13}, **throughput)
+    assert {each["suspect"] for each in found} == {"network"}
+
+
+def test_an_exporter_that_goes_is_no_loss_of_throughput_and_no_slow_link() -> None:
+    """Of two nodes: half of the completed collectives are seen no more, and nor is the best bandwidth."""
+    one = world_trial("wide", 3233)
+    assert one.family == "exporter-gone"
+    alerts = execute(one, rule_files(config.site(one.scenario.site, "wide-3233"), MEDIUM))
+    assert {each.alert for each in alerts} == {"NcclNodeTelemetryLost", "NcclRecordsDropped"}
+
+
+def test_a_second_fault_that_is_much_the_deeper_takes_the_verdict_and_a_smaller_one_does_not() -> None:
+    job = {"id": "1", "preset": "tp-fsdp", "nodes": 4, "gpus_per_node": 8, "tp": 8}
+    slow = {"kind": "nvlink", "node": "node02", "bandwidth": 0.75, "start": "15m"}
+    late = {"kind": "late-gpu", "node": "node04", "gpu": 1, "start": "25m"}
+    for percent, who in ((40, {("nvlink", "node02"), ("straggler", "node04")}), (2, {("nvlink", "node02")})):
+        told = {"lasts": "40m", "jobs": [job], "events": [slow, late | {"percent": percent}]}
+        found = (dict(each.labels) for each in fired(Site(), told, tiers=MEDIUM))
+        assert {(each["suspect"], each["node"]) for each in found} == who
 
 
 LATE = pytest.mark.parametrize("fault", [{"kind": "slow-node"}, {"kind": "late-gpu", "gpu": 1}], ids=["node", "gpu"])

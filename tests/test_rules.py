@@ -434,6 +434,21 @@ def alone(record: str, samples: Sequence[Series], end: float, site: config.Site 
     return engine.replay(rule_engine(), files, samples, moments, record, START).series
 
 
+@pytest.mark.parametrize(("usual", "now", "lost"), [(-0.3, -0.1, -0.1), (-0.3, 0.2, 0.2), (0.1, 0.4, 0.3)])
+def test_a_path_that_was_faster_than_most_has_lost_nothing_until_it_is_slower(
+    usual: float, now: float, lost: float
+) -> None:
+    times = START + 30.0 * np.arange(8)
+    path = tuple(sorted({"slurm_job_id": "7", "transport": "nvlink", "node": "n1"}.items()))
+    samples = [
+        Series("peer:nccl_slowness:ratio", path, times, np.full(8, now)),
+        Series("peer:nccl_evidence:usual", tuple(sorted((*path, ("of", "slowness")))), times, np.full(8, usual)),
+        Series("job:nccl_progress:timestamp", (("slurm_job_id", "7"),), times, times),
+    ]
+    (told,) = alone("job:nccl_suspect:depth", samples, times[-1])
+    assert told.values[-1] == pytest.approx(lost)
+
+
 def excess_of(lateness: Sequence[float], usual: float | None = 0.0) -> dict[int, float]:
     """By how much one of four GPUs is later than it is used to, by dump."""
     times = START + 30.0 * np.arange(len(lateness))
