@@ -83,8 +83,10 @@ _BY_COST = """* on (<job>) group_left ()
 # The best GPU, or the fast path, may be one of which nothing is heard any more, and the rest look slow.
 _FEWER = "max_over_time(job:nccl_gpus:count[<2 dumps in a row>]) <= 0.9 * max_over_time(job:nccl_gpus:count[2h])"
 
-# Who has no name is not told where throughput is known, and is not lost.
+# A slow communicator is not told where throughput is known, and is not lost. Nodes that come late together may be late in
+# turn, so that it is lost must be known.
 _UNLESS_FREE = "unless on (<job>) job:training_throughput_loss:ratio <= 0.05"
+_WHILE_IT_COSTS = "and on (<job>) job:training_throughput_loss:ratio > 0.05"
 
 
 class _Because(NamedTuple):
@@ -240,7 +242,7 @@ SIGNALS = (
       or
       {indented(_SOMEBODY_LATE, 6)}
       / {indented(_LATE_NODES_NEED, 6)}
-      {_UNLESS_FREE}
+      {_WHILE_IT_COSTS}
     )
     {indented(_BY_COST, 4)}
     or
