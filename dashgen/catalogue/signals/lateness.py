@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dashgen.catalogue import baselines, groups
 from dashgen.catalogue.baselines import LEAST, Evidence, need, unfamiliar, usual, without_past
 from dashgen.catalogue.signals.freshness import NEW, SEEN, SEEN_SOURCES, STAYED
-from dashgen.catalogue.signals.transport import LIKE, beyond
+from dashgen.catalogue.signals.transport import LIKE, held_up
 from dashgen.model import Signal, Unit, indented
 
 GPU = ("<job>", "<node>", "<gpu>")
@@ -210,7 +210,7 @@ ACROSS_NODES = f"""(
 """Jobs with an NVLink domain of several nodes, as in a rack."""
 # A domain may span several nodes: those that wait in it arrive late at other domains together with the one they wait for.
 _WAITS = f"""max by (<job>, <node>) (
-  clamp_min({beyond('transport="nvlink"')}, 0)
+  clamp_min({held_up()}, 0)
   and on (<job>) {indented(ACROSS_NODES)}
 )
 or

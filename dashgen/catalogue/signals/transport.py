@@ -171,13 +171,25 @@ avg by (<job>, transport, <node>, <gpu>) (
 )
 
 
-def beyond(chosen: str = "", dumps: int = 2) -> str:
-    """What each of the chosen paths has lost beyond its like, in so many dumps in a row.
+def _slowness(chosen: str, dumps: int = 2) -> str:
+    return f"min_over_time(peer:nccl_slowness:ratio{chosen and f'{{{chosen}}}'}[<{dumps} dumps in a row>])"
+
+
+def beyond(chosen: str = "") -> str:
+    """What each of the chosen paths has lost beyond its like, in two dumps in a row.
 
     One that was faster than most, as where somebody always comes late, and no longer is, is not slow.
     """
-    now = f"min_over_time(peer:nccl_slowness:ratio{chosen and f'{{{chosen}}}'}[<{dumps} dumps in a row>])"
-    return f"{now} - ignoring (of) clamp_min({usual('slowness', chosen)}, 0)"
+    return f"{_slowness(chosen)} - ignoring (of) clamp_min({usual('slowness', chosen)}, 0)"
+
+
+def held_up(dumps: int = 2) -> str:
+    """How much longer than it is used to each node waits inside its NVLink domain, in so many dumps in a row.
+
+    The nodes of a domain of several wait for each other, so a node may be used to waiting for less than most.
+    """
+    nvlink = 'transport="nvlink"'
+    return f"{_slowness(nvlink, dumps)} - ignoring (of) {usual('slowness', nvlink)}"
 
 
 DROP = Signal(

@@ -26,7 +26,7 @@ from dashgen.catalogue.signals.lateness import (
     late_from,
 )
 from dashgen.catalogue.signals.stalls import BUSY, GONE, HABIT, WATCHED
-from dashgen.catalogue.signals.transport import ALIKE, ALL, LOST, LOST_SOURCES, NOISE, beyond
+from dashgen.catalogue.signals.transport import ALIKE, ALL, LOST, LOST_SOURCES, NOISE, beyond, held_up
 from dashgen.model import Signal, Unit, indented, labelled
 
 SUSPECT = ("<job>", "suspect", "transport", "<node>", "<gpu>")
@@ -40,7 +40,7 @@ _ONE = f"""(
     {beyond()}
     unless on (<job>, transport) {indented(ACROSS_NODES, 4)}
     or
-    {beyond('transport="nvlink"', dumps=3)}
+    {held_up(dumps=3)}
     or
     {without_past(_ACROSS)}
     {indented(ALIKE, 4)}
