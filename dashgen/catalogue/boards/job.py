@@ -69,7 +69,7 @@ def _bandwidth(transport: str) -> Panel:
     drop = f'peer:nccl_busbw_drop:ratio{{transport="{transport}", <of_job>}}'
     slowest = Query(
         expr=f"({series}\n{FRESH})\n* on (<job>) group_left ()\n(\n  min by (<job>) ((1 - {drop}) / on (<job>, transport) group_left () (1 - {ALL}))\n"
-        f"  < {1 - LEAST_OF_MANY:g}\n)",
+        f"  and on (<job>) max by (<job>) (max_over_time({drop}[$__range] @ end())) > {LEAST_OF_MANY:g}\n)",
         legend="slowest path {{collective}} {{size_class}}",
     )
     return answers(
