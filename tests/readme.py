@@ -74,8 +74,8 @@ _OF_README = {
 }
 
 
-UNSEEN = 4
-"""So many worlds stand first that no rule was chosen on: wide jobs, racks, slow dumps, and few GPUs."""
+UNSEEN = 5
+"""So many worlds stand first that no rule was chosen on: wide jobs, racks, slow dumps, few GPUs, and requeued jobs."""
 
 
 def judged() -> dict[str, Any]:
@@ -132,6 +132,7 @@ BLOCKS = {
     "racks": lambda: unseen(1),
     "slow": lambda: unseen(2),
     "few": lambda: unseen(3),
+    "requeues": lambda: unseen(4),
     "older": older,
     "headlines": lambda: pages.headlines(SITE),
     "alerts": lambda: pages.alerts(SITE),

@@ -348,6 +348,42 @@ def test_an_exporter_that_goes_is_no_loss_of_throughput_and_no_slow_link() -> No
     assert {each.alert for each in alerts} == {"NcclNodeTelemetryLost", "NcclRecordsDropped"}
 
 
+def requeued(seed: int) -> list[Firing]:
+    """What medium says of a job that dies and comes back under its id with other nodes for some."""
+    one = world_trial("requeues", seed)
+    return [*execute(one, rule_files(config.site(one.scenario.site, one.scenario.name), MEDIUM))]
+
+
+@pytest.mark.parametrize("seed", [18, 32, 40, 59, 77])
+def test_what_a_job_was_used_to_on_other_nodes_accuses_nobody(seed: int) -> None:
+    assert not {each.alert for each in requeued(seed) if "suspect" in dict(each.labels)}
+
+
+@pytest.mark.parametrize(
+    ("seed", "who"),
+    [(44, ("straggler", "dgx03", "GPU6")), (107, ("nvlink", "node02", None)), (109, ("network", None, None))],
+)
+def test_a_job_that_was_requeued_is_learned_anew_and_who_slows_it_is_named(
+    seed: int, who: tuple[str, str | None, str | None]
+) -> None:
+    pages = [dict(each.labels) for each in requeued(seed) if each.alert == "NcclJobDegraded"]
+    assert {(each["suspect"], each.get("node"), each.get("gpu")) for each in pages} == {who}
+
+
+def test_the_files_that_a_job_left_on_a_node_count_no_more_at_the_next_look_at_presence() -> None:
+    (before, after), dumps = MOVED, 30
+    told = USUAL | {"name": "requeued", "jobs": [before, after | {"first_node": 2}], "events": [], "expect": {}}
+    story, samples = simulate(Scenario.model_validate(told))
+    moments = engine.Moments.of(story, dumps, offsets=True)
+    series = engine.replay(
+        rule_engine(), rule_files(Site(), MEDIUM), samples, moments, "node:nccl_gpus:left", moments.start
+    ).series
+    (left,) = series
+    assert dict(left.labels)["node"].endswith("01")
+    # Back after 23 minutes; six dumps without news of the old node, and four until somebody looks.
+    assert (left.times[0] - moments.start) / 60 < 23 + 5 + 1
+
+
 def test_a_second_fault_that_is_much_the_deeper_takes_the_verdict_and_a_smaller_one_does_not() -> None:
     job = {"id": "1", "preset": "tp-fsdp", "nodes": 4, "gpus_per_node": 8, "tp": 8}
     slow = {"kind": "nvlink", "node": "node02", "bandwidth": 0.75, "start": "15m"}

@@ -4,8 +4,8 @@
 A sample is believed only when a minute later nobody objects: nothing is learned around a verdict or a pause, so
 a fault teaches nothing however long it lasts, and nothing while the job does something else, as in an evaluation. While
 somebody is called late in a job without a past, the lateness of those who are not late is learned, so that a wrong
-verdict does not keep up itself. What was learned last is remembered for half a day. All evidence learns in the same
-way; the label ``of`` says which it is.
+verdict does not keep up itself. What was learned last is remembered for half a day. A job that comes to other nodes is
+learned anew. All evidence learns in the same way; the label ``of`` says which it is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from dashgen.catalogue import groups
 from dashgen.catalogue.baselines import HEALTHY, REMEMBERED, SPREAD, USUAL, Evidence, last, only, spread, unfamiliar
 from dashgen.catalogue.signals import lateness, throughput, transport
-from dashgen.catalogue.signals.freshness import SEEN, SEEN_SOURCES, WENT_ON
+from dashgen.catalogue.signals.freshness import MOVED, NODES_HAD, SEEN, SEEN_SOURCES, WENT_ON
 from dashgen.model import Signal, Unit, indented, labelled
 
 # What is learned is what is judged.
@@ -21,11 +21,20 @@ _JUDGED: dict[Evidence, str] = {
     "bandwidth": transport.BANDWIDTH,
     "slowness": transport.SLOW_PATHS,
     "time": transport.TIME,
-    "throughput": throughput.REACHED,
 }
+_THROUGHPUT = labelled(throughput.REACHED, "of", "throughput")
 _SAMPLES = "\nor".join(labelled(promql, "of", of) for of, promql in _JUDGED.items())
 _OF_LATENESS = labelled(lateness.LASTED, "of", "lateness")
 _LABELS = ("<job>", "of", "<peer>", "kinds", "transport", "<node>", "<gpu>")
+
+
+def _on_these_nodes(learned: str) -> str:
+    """What was learned since the job is on the nodes that it has, or hangs on none; without the label that tells."""
+    return f"""label_replace(
+  {indented(learned)}
+  and on (<job>, nodes) ({NODES_HAD} or job:nccl_gpus:count ^ 0),
+  "nodes", "", "", ""
+)"""
 
 
 def _enough(healthy: str) -> str:
@@ -36,9 +45,10 @@ def _enough(healthy: str) -> str:
 def _strays(of: Evidence) -> str:
     """How far healthy samples stray. The fewer there are, the less they know."""
     healthy = only(HEALTHY, of)
-    return f"""
-(quantile_over_time(0.84, {healthy}[2h]) - quantile_over_time(0.16, {healthy}[2h])) / 2
+    return _on_these_nodes(
+        f"""(quantile_over_time(0.84, {healthy}[2h]) - quantile_over_time(0.16, {healthy}[2h])) / 2
 * (1 + <10 results> / {_enough(healthy)})"""
+    )
 
 
 def _objected(to: str) -> str:
@@ -61,14 +71,22 @@ SIGNALS = (
         name=HEALTHY,
         question="Which samples may teach what evidence is used to?",
         healthy="a value for every dump, with gaps around verdicts and pauses",
+        # On other nodes the collectives of a job run another way: what they say is another series then, of which nothing is known. What
+        # the job gets done should be the same.
         expr=f"""
 (
   (
-    {indented(_SAMPLES, 4)}
+    (
+      {indented(_SAMPLES, 6)}
+    )
+    * on (<job>) group_left (nodes) {NODES_HAD}
+    or
+    {indented(_THROUGHPUT, 4)}
   )
   unless on (<job>) {_CALLED_LATE}
   or
   {indented(_OF_LATENESS)}
+  * on (<job>) group_left (nodes) {NODES_HAD}
   unless on (<job>) ({_CALLED_LATE} and on (<job>) {spread("lateness")})
   unless on (<job>, <node>, <gpu>) (
     last_over_time(gpu:nccl_lateness_excess:ratio[<objected_within>])
@@ -80,7 +98,7 @@ and on (<job>) max_over_time(job:nccl_dump_age:seconds[<objected_within>]) <= 4 
 unless on (<job>) {unfamiliar("<objected_within>")}
 {WENT_ON}""",
         unit=Unit.COUNT,
-        labels=(*_LABELS, "evidence"),
+        labels=(*_LABELS, "nodes", "evidence"),
         sources="Two dumps, a minute: most verdicts take no longer, and two more around it; four dumps of age "
         "are one missed dump, one scrape and one evaluation.",
         group=groups.HEALTHY,
@@ -89,7 +107,7 @@ unless on (<job>) {unfamiliar("<objected_within>")}
         name=USUAL,
         question="What is evidence used to: bandwidth, time in collectives, the slowness of paths, the lateness of GPUs, throughput?",
         healthy="a slow line in the middle of the samples",
-        expr=f"quantile_over_time(0.5, {HEALTHY}[2h]) and {_enough(HEALTHY)}",
+        expr=_on_these_nodes(f"quantile_over_time(0.5, {HEALTHY}[2h]) and {_enough(HEALTHY)}"),
         unit=Unit.COUNT,
         labels=(*_LABELS, "evidence"),
         sources="Two hours hold a checkpoint of any habit; four samples, two minutes, come before any verdict, and the fewer there are the more they must say.",
@@ -103,6 +121,7 @@ unless on (<job>) {unfamiliar("<objected_within>")}
         expr=f"""
 {last(USUAL)}
 unless {USUAL}
+unless on (<job>) {MOVED}
 {SEEN}""",
         unit=Unit.COUNT,
         labels=(*_LABELS, "evidence"),

@@ -101,10 +101,12 @@ def _truths(scenario: Scenario, runs: list[Run]) -> Iterator[Fault]:
             )
     for run in runs:
         if run.job.ends == "killed" and run.end < scenario.lasts:
+            # Until it is requeued under its own id.
+            again = (each.begin for each in runs if each.job.id == run.job.id and each.begin >= run.end)
             yield Fault(
                 kind="kill",
                 start=scenario.start + timedelta(seconds=run.end),
-                end=scenario.start + timedelta(seconds=scenario.lasts),
+                end=scenario.start + timedelta(seconds=min((*again, scenario.lasts))),
                 job=run.job.id,
                 cluster=scenario.labels.get("cluster"),
             )

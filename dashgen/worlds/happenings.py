@@ -215,6 +215,24 @@ def _restart(dice: WideDice) -> Draft:
     return draft
 
 
+def _requeued(dice: WideDice) -> Draft:
+    """The job dies and comes back under its id, with other nodes for some, where its old files stay; it may be slow then."""
+    kind = dice.choice((*SLOW, *3 * ("healthy",)))
+    draft = wide_draft(dice, inner=kind == "nvlink")
+    end = dice.uniform(0.3, 0.5) * draft.lasts
+    again = end + dice.uniform(1 * MINUTE, 8 * MINUTE)
+    first, nodes = draft.job.get("first_node", 1), draft.job["nodes"]
+    life: Data = {"start": span(again), "first_node": first + dice.randint(1, max(1, nodes // 4))}
+    draft.jobs.append(draft.job | life | {"warm_up": span(dice.of("warm-up") or MINUTE)})
+    draft.job.update({"to": span(end), "ends": "killed"})
+    if kind != "healthy":
+        start = again + dice.uniform(4 * MINUTE, 15 * MINUTE)
+        until = min(start + dice.of("fault lasts"), draft.lasts - MINUTE)
+        what = _fault(dice, draft, kind, len(draft.jobs) - 1)
+        draft.happens(kind, start, max(until, start + 3 * MINUTE), **what, **_ramp(dice, start, until))
+    return draft
+
+
 def _short_jobs(dice: WideDice) -> Draft:
     """Jobs of some minutes, one after the other on the same nodes."""
     draft = wide_draft(dice)
@@ -244,6 +262,7 @@ FAMILIES: Mapping[str, Callable[[WideDice], Draft]] = {
     "ended": _ended("clean"),
     "killed": _ended("killed"),
     "restart": _restart,
+    "requeued": _requeued,
     "short-jobs": _short_jobs,
 }
 """How to draw a scenario of each family; the world says how often it does."""

@@ -132,6 +132,7 @@ WORLDS: Mapping[str, World] = MappingProxyType(
         "racks": World({"nvlink": 2, "slow-node": 2, "late-gpu": 2, "nic": 1, "network": 1, "healthy": 1}, RACKS),
         "few-gpus": World({"late-gpu": 4, "slow-node": 1, "network": 2, "nic": 1, "hang": 1, "healthy": 2}, FEW_GPUS),
         "large": World({"nic": 2, "late-gpu": 1, "slow-node": 1, "healthy": 1, "network": 1}, LARGE),
+        "requeues": World({"requeued": 1}, {"neighbours": Choice({0: 1}), "minutes": Uniform(45, 90)}),
         "clusters": World(
             {"network": 3, "late-gpu": 3, "nic": 1, "nvlink": 1, "hang": 2, "healthy": 1, "exporter-gone": 1},
             {"gpus": Choice({16: 3, 32: 1}), "minutes": Uniform(45, 80), "neighbours": Choice({0: 1})},

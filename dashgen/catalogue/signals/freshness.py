@@ -22,12 +22,31 @@ SEEN_SOURCES = "Presence is looked at every four dumps."
 
 LATELY = "max_over_time(node:nccl_gpus:count[<20 dumps>])"
 """The nodes of each job and their GPUs, by five looks at presence: some of them may meet a torn file or a scrape that failed."""
-_LEFT = "last_over_time(node:nccl_gpus:left[<slow_result>])"
-EVER = f"(last_over_time(node:nccl_gpus:count[<24 dumps>]) or {_LEFT})"
+
+
+def _left(offset: str = "") -> str:
+    return f"last_over_time(node:nccl_gpus:left[<slow_result>]{offset})"
+
+
+def _ever(offset: str = "") -> str:
+    return f"(last_over_time(node:nccl_gpus:count[<24 dumps>]{offset}) or {_left(offset)})"
+
+
+EVER = _ever()
 """The nodes that each job had within a day, and their GPUs; a look longer than it takes until they count as left."""
 
-STAYED = f"unless on (<job>, <node>) {_LEFT}"
+STAYED = f"unless on (<job>, <node>) {_left()}"
 """Not the nodes that a job has left: it was killed there, goes on elsewhere under its id, and its old files stay."""
+
+NODES_HAD = f'count_values by (<job>) ("nodes", count by (<job>) (group by (<job>, <node>) ({EVER} or gpu:nccl_lateness:ratio)))'
+"""On how many nodes each job was within a day, in a label: another number means that it has come to a new one."""
+
+MOVED = f"""(
+  gpu:nccl_lateness:ratio
+  unless on (<job>, <node>) {_ever(" offset <8 dumps>")}
+  and on (<job>) {_ever(" offset <8 dumps>")}
+)"""
+"""Jobs that have come to a node on which they were not eight dumps ago, as one that was requeued: they have no past yet."""
 
 
 def _goes_on(offset: str = "") -> str:
@@ -101,11 +120,18 @@ LEFT = Signal(
     name="node:nccl_gpus:left",
     question="Which nodes has the job left, or lost, and with how many GPUs?",
     healthy="absent",
-    # Here, and not wherever it is asked for: a day is much to read in every dump.
+    # Here, and not wherever it is asked for: a day is much to read in every dump. A node whose files are there, and are not counted while
+    # those of others are, is left at once: a scrape that failed is not the reason.
     expr=f"""
 last_over_time(node:nccl_gpus:count[1d])
-unless on (<job>, <node>)
-{LATELY}
+unless on (<job>, <node>) (
+  {LATELY}
+  unless on (<job>, <node>) (
+    <exec>{{{FIRST}, <selector>}}
+    unless on (<job>, <node>) node:nccl_gpus:count
+    and on (<job>) node:nccl_gpus:count
+  )
+)
 {SEEN}""",
     unit=Unit.COUNT,
     labels=("<job>", "<node>", "<instance>"),

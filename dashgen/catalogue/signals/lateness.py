@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from dashgen.catalogue import baselines, groups
 from dashgen.catalogue.baselines import LEAST, Evidence, need, unfamiliar, usual, without_past
-from dashgen.catalogue.signals.freshness import NEW, SEEN, SEEN_SOURCES, STAYED
+from dashgen.catalogue.signals.freshness import MOVED, NEW, SEEN, SEEN_SOURCES, STAYED
 from dashgen.catalogue.signals.transport import LIKE, held_up
 from dashgen.model import Signal, Unit, indented
 
@@ -130,7 +130,7 @@ def comparable(chosen: str, otherwise: str = "") -> str:
     """Not the suspects of jobs that do something else, or for which ``otherwise`` holds, unless the verdict has named one
     of the ``chosen`` in six of ten dumps."""
     named = f'job:nccl_verdict:depth{{state="degraded", {chosen}}}'
-    unlike = f"(\n    {unfamiliar()}\n    or on (<job>)\n    {otherwise}\n  )" if otherwise else unfamiliar()
+    unlike = f"(\n    {unfamiliar()}\n    or on (<job>)\n    {MOVED}{otherwise and ' or on (<job>) ' + otherwise}\n  )"
     return f"""unless on (<job>) (
   {unlike}
   unless on (<job>)

@@ -48,7 +48,7 @@ max by (<target>) (
 - {LATELY}
 / on (<target>) group_left ()
 count by (<target>) (
-  time() - last_over_time(<mtime>{{file=~"<textfile_regex>"}}[<3 dumps>]) < 4 * <dump>
+  group by (<target>, file) (time() - last_over_time(<mtime>{{file=~"<textfile_regex>"}}[<3 dumps>]) < 4 * <dump>)
 )
 > 0
 unless on (<target>) count by (<target>) ({LATELY}) > 1""",
