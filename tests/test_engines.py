@@ -104,8 +104,10 @@ def test_a_replica_that_scrapes_and_evaluates_at_other_moments_says_the_same(nam
 # In bursts one dump convinces to 99 %; with other samples learned it is 101 %, and a verdict of one evaluation. In
 # killed-restarted another job takes over nodes, on which the one that is gone is remembered for eight dumps, not four.
 # In network-25-short both transports are slow, and the last verdict of all is the other one's; there both end together.
+# In nvlink-node the node that the links held up convinces for one evaluation longer than they do.
 @pytest.mark.parametrize(
-    "name", [name for name in ALL if name not in ("bursts", "killed-restarted", "network-25-short", EDGE)]
+    "name",
+    [name for name in ALL if name not in ("bursts", "killed-restarted", "network-25-short", "nvlink-node", EDGE)],
 )
 def test_engines_that_store_results_after_the_evaluation_say_the_same_five_evaluations_later_at_most(name: str) -> None:
     case, expected = case_of(name)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dashgen.catalogue import groups
 from dashgen.catalogue.baselines import HEALTHY, REMEMBERED, SPREAD, USUAL, Evidence, last, only, spread, unfamiliar
 from dashgen.catalogue.signals import lateness, throughput, transport
-from dashgen.catalogue.signals.freshness import MOVED, NODES_HAD, SEEN, SEEN_SOURCES, WENT_ON
+from dashgen.catalogue.signals.freshness import MOVED, ON_NODES, SEEN, SEEN_SOURCES, WENT_ON
 from dashgen.model import Signal, Unit, indented, labelled
 
 # What is learned is what is judged.
@@ -32,7 +32,7 @@ def _on_these_nodes(learned: str) -> str:
     """What was learned since the job is on the nodes that it has, or hangs on none; without the label that tells."""
     return f"""label_replace(
   {indented(learned)}
-  and on (<job>, nodes) ({NODES_HAD} or job:nccl_gpus:count ^ 0),
+  and on (<job>, nodes) ({ON_NODES} or job:nccl_gpus:count ^ 0),
   "nodes", "", "", ""
 )"""
 
@@ -79,14 +79,14 @@ SIGNALS = (
     (
       {indented(_SAMPLES, 6)}
     )
-    * on (<job>) group_left (nodes) {NODES_HAD}
+    * on (<job>) group_left (nodes) {ON_NODES}
     or
     {indented(_THROUGHPUT, 4)}
   )
   unless on (<job>) {_CALLED_LATE}
   or
   {indented(_OF_LATENESS)}
-  * on (<job>) group_left (nodes) {NODES_HAD}
+  * on (<job>) group_left (nodes) {ON_NODES}
   unless on (<job>) ({_CALLED_LATE} and on (<job>) {spread("lateness")})
   unless on (<job>, <node>, <gpu>) (
     last_over_time(gpu:nccl_lateness_excess:ratio[<objected_within>])

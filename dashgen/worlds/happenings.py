@@ -216,7 +216,7 @@ def _restart(dice: WideDice) -> Draft:
 
 
 def _requeued(dice: WideDice) -> Draft:
-    """The job dies and comes back under its id, with other nodes for some, where its old files stay; it may be slow then."""
+    """The job dies and comes back under its id on some other nodes; its files stay on the old ones. It may be slow."""
     kind = dice.choice((*SLOW, *3 * ("healthy",)))
     draft = wide_draft(dice, inner=kind == "nvlink")
     end = dice.uniform(0.3, 0.5) * draft.lasts

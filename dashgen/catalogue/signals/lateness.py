@@ -127,12 +127,13 @@ def late_from(spread: str) -> str:
 
 
 def comparable(chosen: str, otherwise: str = "") -> str:
-    """Not the suspects of jobs that do something else, or for which ``otherwise`` holds, unless the verdict has named one
+    """Not the suspects of jobs that do something else, are elsewhere, or for which ``otherwise`` holds, unless the verdict has named one
     of the ``chosen`` in six of ten dumps."""
     named = f'job:nccl_verdict:depth{{state="degraded", {chosen}}}'
-    unlike = f"(\n    {unfamiliar()}\n    or on (<job>)\n    {MOVED}{otherwise and ' or on (<job>) ' + otherwise}\n  )"
+    reasons = filter(None, (unfamiliar(), MOVED, otherwise))
+    unlike = "\n  or on (<job>)\n  ".join(reasons)
     return f"""unless on (<job>) (
-  {unlike}
+  ({unlike})
   unless on (<job>)
   count_over_time({named}[<10 dumps in a row>]) >= <6 results>
 )"""
