@@ -103,9 +103,9 @@ def matched(tree: promql.Tree) -> Iterator[frozenset[str]]:
         matching = getattr(getattr(node, "modifier", None), "matching", None)
         if matching is not None and matching.type == promql_parser.LabelModifierType.Include:
             yield frozenset(matching.labels)
-        if isinstance(node, promql_parser.AggregateExpr) and node.modifier is not None:
-            assert node.modifier.type == promql_parser.AggModifierType.By
-            yield frozenset(node.modifier.labels)
+        by = getattr(node, "modifier", None) if isinstance(node, promql_parser.AggregateExpr) else None
+        if by is not None and by.type == promql_parser.AggModifierType.By:
+            yield frozenset(by.labels)
 
 
 @pytest.mark.parametrize("name", SITES)
@@ -310,7 +310,6 @@ def test_whatever_happens_to_jobs_without_an_id_nobody_is_called(name: str) -> N
 
 EXCESS = "gpu:nccl_lateness_excess:ratio"
 DEPTH = "job:nccl_suspect:depth"
-NODE = (("instance", "n0"), ("node", "n0"), ("slurm_job_id", "7"))
 
 
 @pytest.mark.parametrize("habit", [0.15, -0.3, 0.02])
@@ -319,9 +318,9 @@ def test_a_habit_is_remembered_while_it_lasts_and_forgotten_when_it_has_ended(ha
     noise = 0.004 * np.sin(np.arange(times.size) * 2.4)
     ended = START + 3 * 3600
     samples = [
-        Series("peer:nccl_evidence:healthy", lateness_of(gpu), times, np.where(times < until, habit, 0.0) + noise)
+        Series("peer:nccl_evidence:healthy", healthy_of(gpu), times, np.where(times < until, habit, 0.0) + noise)
         for gpu, until in {"never": START, "ended": ended, "always": times[-1] + 1}.items()
-    ] + [Series("node:nccl_gpus:count", NODE, times, np.full(times.size, 8.0))]
+    ]
     (usual,) = (group for group in build.recording(config.Site()) if group.name == "nccl-usual")
     files = {"rules": rule_file([usual])}
     moments = engine.Moments(START, times[-1], 30, 30, False)
@@ -335,7 +334,11 @@ def test_a_habit_is_remembered_while_it_lasts_and_forgotten_when_it_has_ended(ha
 
 
 def lateness_of(gpu: str) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted((*gpu_labels(gpu), ("nodes", "1"), ("of", "lateness"))))
+    return tuple(sorted((*gpu_labels(gpu), ("of", "lateness"))))
+
+
+def healthy_of(gpu: str) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((*lateness_of(gpu), ("nodes", "1"))))
 
 
 def test_what_was_learned_last_is_remembered_while_the_job_is_there() -> None:
@@ -343,8 +346,13 @@ def test_what_was_learned_last_is_remembered_while_the_job_is_there() -> None:
     times = START + np.arange(0, 8 * 3600, 30.0)
     learned, there = times < START + 3600, times < START + 4 * 3600
     samples = [
-        Series("peer:nccl_evidence:healthy", lateness_of("GPU0"), times[learned], 0.1 + 0.01 * np.sin(times[learned])),
-        Series("node:nccl_gpus:count", NODE, times[there], np.full(there.sum(), 8.0)),
+        Series("peer:nccl_evidence:healthy", healthy_of("GPU0"), times[learned], 0.1 + 0.01 * np.sin(times[learned])),
+        Series(
+            "node:nccl_gpus:count",
+            (("instance", "n0"), ("node", "n0"), ("slurm_job_id", "7")),
+            times[there],
+            np.full(there.sum(), 8.0),
+        ),
     ]
     (group,) = (group for group in build.recording(config.Site()) if group.name == "nccl-usual")
     moments = engine.Moments(START, times[-1], 30, 30, False)

@@ -28,15 +28,6 @@ _OF_LATENESS = labelled(lateness.LASTED, "of", "lateness")
 _LABELS = ("<job>", "of", "<peer>", "kinds", "transport", "<node>", "<gpu>")
 
 
-def _on_these_nodes(learned: str) -> str:
-    """What was learned since the job is on the nodes that it has, or hangs on none; without the label that tells."""
-    return f"""label_replace(
-  {indented(learned)}
-  and on (<job>, nodes) ({ON_NODES} or job:nccl_gpus:count ^ 0),
-  "nodes", "", "", ""
-)"""
-
-
 def _enough(healthy: str) -> str:
     """How many samples there are. While nothing is learned, nothing is forgotten either."""
     return f"(count_over_time({healthy}[2h]) >= <4 results> and last_over_time({healthy}[<4 dumps>]))"
@@ -45,10 +36,11 @@ def _enough(healthy: str) -> str:
 def _strays(of: Evidence) -> str:
     """How far healthy samples stray. The fewer there are, the less they know."""
     healthy = only(HEALTHY, of)
-    return _on_these_nodes(
-        f"""(quantile_over_time(0.84, {healthy}[2h]) - quantile_over_time(0.16, {healthy}[2h])) / 2
-* (1 + <10 results> / {_enough(healthy)})"""
-    )
+    return f"""
+max without (nodes) (
+  (quantile_over_time(0.84, {healthy}[2h]) - quantile_over_time(0.16, {healthy}[2h])) / 2
+  * (1 + <10 results> / {_enough(healthy)})
+)"""
 
 
 def _objected(to: str) -> str:
@@ -79,14 +71,14 @@ SIGNALS = (
     (
       {indented(_SAMPLES, 6)}
     )
-    * on (<job>) group_left (nodes) {ON_NODES}
+    * on (<job>) group_left (nodes) {indented(ON_NODES, 4)}
     or
     {indented(_THROUGHPUT, 4)}
   )
   unless on (<job>) {_CALLED_LATE}
   or
   {indented(_OF_LATENESS)}
-  * on (<job>) group_left (nodes) {ON_NODES}
+  * on (<job>) group_left (nodes) {indented(ON_NODES)}
   unless on (<job>) ({_CALLED_LATE} and on (<job>) {spread("lateness")})
   unless on (<job>, <node>, <gpu>) (
     last_over_time(gpu:nccl_lateness_excess:ratio[<objected_within>])
@@ -107,7 +99,7 @@ unless on (<job>) {unfamiliar("<objected_within>")}
         name=USUAL,
         question="What is evidence used to: bandwidth, time in collectives, the slowness of paths, the lateness of GPUs, throughput?",
         healthy="a slow line in the middle of the samples",
-        expr=_on_these_nodes(f"quantile_over_time(0.5, {HEALTHY}[2h]) and {_enough(HEALTHY)}"),
+        expr=f"max without (nodes) (quantile_over_time(0.5, {HEALTHY}[2h]) and {_enough(HEALTHY)})",
         unit=Unit.COUNT,
         labels=(*_LABELS, "evidence"),
         sources="Two hours hold a checkpoint of any habit; four samples, two minutes, come before any verdict, and the fewer there are the more they must say.",

@@ -25,7 +25,20 @@ MOST_LABELS = 50
 _RESERVED = frozenset(
     {
         *("alertname", "alertstate", "severity", "sensitivity", "signal"),
-        *("transport", "size_class", "state", "suspect", "evidence", "le", "are", "fault", "kinds", "nodes", "of"),
+        *(
+            "transport",
+            "size_class",
+            "state",
+            "suspect",
+            "evidence",
+            "le",
+            "are",
+            "fault",
+            "kinds",
+            "nodes",
+            "of",
+            "file",
+        ),
         *("version", "comm_name", "n_nodes", "nranks", "collective", "p2p_operation", "message_size", "algo_proto"),
     }
 )

@@ -23,20 +23,36 @@ SEEN_SOURCES = "Presence is looked at every four dumps."
 LATELY = "max_over_time(node:nccl_gpus:count[<20 dumps>])"
 """The nodes of each job and their GPUs, by five looks at presence: some of them may meet a torn file or a scrape that failed."""
 
-_LEFT = "last_over_time(node:nccl_gpus:left[<slow_result>])"
-EVER = f"(last_over_time(node:nccl_gpus:count[<24 dumps>]) or {_LEFT})"
+
+def _left(offset: str = "") -> str:
+    return f"last_over_time(node:nccl_gpus:left[<slow_result>]{offset})"
+
+
+def _ever(offset: str = "") -> str:
+    return f"(last_over_time(node:nccl_gpus:count[<24 dumps>]{offset}) or {_left(offset)})"
+
+
+EVER = _ever()
 """The nodes that each job had within a day, and their GPUs; a look longer than it takes until they count as left."""
 
-STAYED = f"unless on (<job>, <node>) {_LEFT}"
+STAYED = f"unless on (<job>, <node>) {_left()}"
 """Not the nodes that a job has left: it was killed there, goes on elsewhere under its id, and its old files stay."""
 
-ON_NODES = 'count_values by (<job>) ("nodes", job:nccl_nodes:count)'
-"""Each job, with a label that changes when it comes to another node."""
+ON_NODES = f"""count_values by (<job>) (
+  "nodes",
+  count by (<job>) (group by (<job>, <node>) ({EVER} or gpu:nccl_exec:sum))
+)"""
+"""Each job with the number of nodes that it had within a day as a label: it changes in the dump in which it comes to another one."""
 
-MOVED = "job:nccl_nodes:count > min_over_time(job:nccl_nodes:count[<8 dumps>])"
-"""Jobs that have come to another node, as one that was requeued, and have no past there: eight dumps are how long the old one is read.
+MOVED = f"""(
+  group by (<job>, <node>) (gpu:nccl_exec:sum)
+  unless on (<job>, <node>) {_ever(" offset <8 dumps>")}
+  and on (<job>) {_ever(" offset <8 dumps>")}
+)"""
+"""Jobs that have come to a node on which they were not eight dumps ago, as one that was requeued: they have no past there yet.
 
-What is usual is looked at every four dumps, and read for as long."""
+What is usual is looked at every four dumps, and read for as long.
+"""
 
 
 def _goes_on(offset: str = "") -> str:
@@ -131,20 +147,6 @@ unless on (<job>, <node>) (
 )
 
 SIGNALS = (
-    Signal(
-        name="job:nccl_nodes:count",
-        question="On how many nodes has the job been within a day?",
-        healthy="constant; one more where it was requeued without a node that broke",
-        # Whoever is seen in collectives counts before the next look at presence.
-        expr=f"""
-count by (<job>) (
-  group by (<job>, <node>) ({EVER} or gpu:nccl_lateness:ratio)
-)""",
-        unit=Unit.COUNT,
-        labels=("<job>",),
-        sources="A day, as long as nodes that a job has left are known.",
-        group=groups.VERDICT,
-    ),
     Signal(
         name="job:nccl_gpus:count",
         question="How many GPUs report for the job?",
