@@ -22,7 +22,7 @@ from worlds import seed_list, written
 
 JUDGED = Path(__file__).with_name("judged.json")
 SPANS = (
-    *("1521-1599/2", "racks:621-659/2", "slow-dumps:773-811/2", "few-gpus:81-119/2", "requeues:81-159/2"),
+    *("1521-1599/2", "racks:621-659/2", "slow-dumps:773-811/2", "few-gpus:81-119/2", "requeues:161-239/2"),
     *("1441-1519/2", "racks:581-619/2", "slow-dumps:733-771/2", "few-gpus:1-79/2"),
     *("1361-1439/2", "racks:541-579/2", "slow-dumps:693-731/2"),
     *("1281-1359/2", "racks:501-539/2", "slow-dumps:653-691/2"),
