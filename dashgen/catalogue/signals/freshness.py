@@ -7,7 +7,7 @@ An idle or hung job's file is not rewritten, so its values stay as they were. Pr
 from __future__ import annotations
 
 from dashgen.catalogue import groups
-from dashgen.model import Signal, Unit
+from dashgen.model import Signal, Unit, indented
 
 FORGOTTEN = 6600
 """Seconds after its last news in which a job is forgotten that nobody sees alive: ten minutes below two hours."""
@@ -44,11 +44,16 @@ ON_NODES = f"""count_values by (<job>) (
 )"""
 """Each job with the number of nodes that it had within a day as a label: it changes in the dump in which it comes to another one."""
 
-MOVED = f"""(
+
+def _moved(known: str) -> str:
+    return f"""(
   group by (<job>, <node>) (gpu:nccl_exec:sum)
-  unless on (<job>, <node>) {_ever(" offset <8 dumps>")}
-  and on (<job>) {_ever(" offset <8 dumps>")}
+  unless on (<job>, <node>) {known}
+  and on (<job>) {known}
 )"""
+
+
+MOVED = _moved(_ever(" offset <8 dumps>"))
 """Jobs that have come to a node on which they were not eight dumps ago, as one that was requeued: they have no past there yet.
 
 What is usual is looked at every four dumps, and read for as long.
@@ -126,8 +131,8 @@ LEFT = Signal(
     name="node:nccl_gpus:left",
     question="Which nodes has the job left, or lost, and with how many GPUs?",
     healthy="absent",
-    # Here, and not wherever it is asked for: a day is much to read in every dump. A node whose files are there, and are not counted while
-    # those of others are, is left at once: a scrape that failed is not the reason.
+    # Here, and not wherever it is asked for: a day is much to read in every dump. Whoever has come to another node has left the one
+    # whose files are there and do not count, at once; around a pause a node may miss a look.
     expr=f"""
 last_over_time(node:nccl_gpus:count[1d])
 unless on (<job>, <node>) (
@@ -135,7 +140,7 @@ unless on (<job>, <node>) (
   unless on (<job>, <node>) (
     <exec>{{{FIRST}, <selector>}}
     unless on (<job>, <node>) node:nccl_gpus:count
-    and on (<job>) node:nccl_gpus:count
+    and on (<job>) {indented(_moved("last_over_time(node:nccl_gpus:count[<24 dumps>] offset <20 dumps>)"), 4)}
   )
 )
 {SEEN}""",
