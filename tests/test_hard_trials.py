@@ -88,6 +88,11 @@ def fired(
     return execute(replace(one, series=list(change(one.series))), rule_files(site, tiers))
 
 
+def said_of(one: Trial, tiers: Collection[Sensitivity] = tuple(Sensitivity)) -> list[Firing]:
+    """The alerts of the packs of some tiers in a trial, for the site that it was drawn with."""
+    return execute(one, rule_files(config.site(one.scenario.site, one.scenario.name), tiers))
+
+
 def reading(values: Mapping[str, float], start: int, end: int) -> Callable[[list[Series]], Iterator[Series]]:
     """The change of a recording in which metrics read something else between two of its minutes."""
 
@@ -344,19 +349,12 @@ def test_an_exporter_that_goes_is_no_loss_of_throughput_and_no_slow_link() -> No
     """Of two nodes: half of the completed collectives are seen no more, and nor is the best bandwidth."""
     one = world_trial("wide", 3233)
     assert one.family == "exporter-gone"
-    alerts = execute(one, rule_files(config.site(one.scenario.site, "wide-3233"), MEDIUM))
-    assert {each.alert for each in alerts} == {"NcclNodeTelemetryLost", "NcclRecordsDropped"}
-
-
-def requeued(seed: int) -> list[Firing]:
-    """What medium says of a job that dies and comes back under its id with other nodes for some."""
-    one = world_trial("requeues", seed)
-    return [*execute(one, rule_files(config.site(one.scenario.site, one.scenario.name), MEDIUM))]
+    assert {each.alert for each in said_of(one, MEDIUM)} == {"NcclNodeTelemetryLost", "NcclRecordsDropped"}
 
 
 @pytest.mark.parametrize("seed", [18, 32, 40, 59, 77])
 def test_what_a_job_was_used_to_on_other_nodes_accuses_nobody(seed: int) -> None:
-    assert not {each.alert for each in requeued(seed) if "suspect" in dict(each.labels)}
+    assert not {each.alert for each in said_of(world_trial("requeues", seed), MEDIUM) if "suspect" in dict(each.labels)}
 
 
 @pytest.mark.parametrize(
@@ -366,19 +364,18 @@ def test_what_a_job_was_used_to_on_other_nodes_accuses_nobody(seed: int) -> None
 def test_a_job_that_was_requeued_is_learned_anew_and_who_slows_it_is_named(
     seed: int, who: tuple[str, str | None, str | None]
 ) -> None:
-    pages = [dict(each.labels) for each in requeued(seed) if each.alert == "NcclJobDegraded"]
+    alerts = said_of(world_trial("requeues", seed), MEDIUM)
+    pages = [dict(each.labels) for each in alerts if each.alert == "NcclJobDegraded"]
     assert {(each["suspect"], each.get("node"), each.get("gpu")) for each in pages} == {who}
 
 
 def test_the_files_that_a_job_left_on_a_node_count_no_more_at_the_next_look_at_presence() -> None:
-    (before, after), dumps = MOVED, 30
+    before, after = MOVED
     told = USUAL | {"name": "requeued", "jobs": [before, after | {"first_node": 2}], "events": [], "expect": {}}
     story, samples = simulate(Scenario.model_validate(told))
-    moments = engine.Moments.of(story, dumps, offsets=True)
-    series = engine.replay(
-        rule_engine(), rule_files(Site(), MEDIUM), samples, moments, "node:nccl_gpus:left", moments.start
-    ).series
-    (left,) = series
+    moments = engine.Moments.of(story, 30, offsets=True)
+    files = rule_files(Site(), MEDIUM)
+    (left,) = engine.replay(rule_engine(), files, samples, moments, "node:nccl_gpus:left", moments.start).series
     assert dict(left.labels)["node"].endswith("01")
     # Back after 23 minutes; six dumps without news of the old node, and four until somebody looks.
     assert (left.times[0] - moments.start) / 60 < 23 + 5 + 1
@@ -766,7 +763,7 @@ def test_a_page_names_the_slow_node_of_a_domain_and_not_the_one_that_waits_for_i
     assert one.family == "slow-node" and one.scenario.jobs[0].domain > 1, "the priors have changed: choose another seed"
     named = {
         (labels["suspect"], labels["node"])
-        for each in execute(one, rule_files(config.site(one.scenario.site, f"racks-{seed}")))
+        for each in said_of(one)
         if "suspect" in (labels := dict(each.labels)) and labels["severity"] == "critical"
     }
     assert named == {("straggler", fault.node)}
@@ -808,7 +805,7 @@ def test_around_an_evaluation_nobody_is_told_by_what_the_job_is_used_to(seed: in
     spans = [each for each in one.scenario.events if each.kind == "evaluation"]
     told = [
         dict(each.labels)
-        for each in execute(one, rule_files(config.site(one.scenario.site, f"wide-{seed}")))
+        for each in said_of(one)
         for start, _ in each.firing
         for span in spans
         if "suspect" in dict(each.labels) and span.start <= start - begin <= (span.end or span.start) + 150

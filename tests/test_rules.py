@@ -103,9 +103,11 @@ def matched(tree: promql.Tree) -> Iterator[frozenset[str]]:
         matching = getattr(getattr(node, "modifier", None), "matching", None)
         if matching is not None and matching.type == promql_parser.LabelModifierType.Include:
             yield frozenset(matching.labels)
-        by = getattr(node, "modifier", None) if isinstance(node, promql_parser.AggregateExpr) else None
-        if by is not None and by.type == promql_parser.AggModifierType.By:
-            yield frozenset(by.labels)
+        if isinstance(node, promql_parser.AggregateExpr) and node.modifier is not None:
+            if node.modifier.type == promql_parser.AggModifierType.By:
+                yield frozenset(node.modifier.labels)
+            else:
+                assert node.modifier.labels == ["nodes"], "what is left out is no name of anything"
 
 
 @pytest.mark.parametrize("name", SITES)
@@ -345,14 +347,10 @@ def test_what_was_learned_last_is_remembered_while_the_job_is_there() -> None:
     """Through a fault of three hours, of which nothing is learned; and not when the job has gone."""
     times = START + np.arange(0, 8 * 3600, 30.0)
     learned, there = times < START + 3600, times < START + 4 * 3600
+    node = (("instance", "n0"), ("node", "n0"), ("slurm_job_id", "7"))
     samples = [
         Series("peer:nccl_evidence:healthy", healthy_of("GPU0"), times[learned], 0.1 + 0.01 * np.sin(times[learned])),
-        Series(
-            "node:nccl_gpus:count",
-            (("instance", "n0"), ("node", "n0"), ("slurm_job_id", "7")),
-            times[there],
-            np.full(there.sum(), 8.0),
-        ),
+        Series("node:nccl_gpus:count", node, times[there], np.full(there.sum(), 8.0)),
     ]
     (group,) = (group for group in build.recording(config.Site()) if group.name == "nccl-usual")
     moments = engine.Moments(START, times[-1], 30, 30, False)

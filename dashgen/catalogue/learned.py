@@ -71,19 +71,19 @@ SIGNALS = (
     (
       {indented(_SAMPLES, 6)}
     )
-    * on (<job>) group_left (nodes) {indented(ON_NODES, 4)}
+    unless on (<job>) {_CALLED_LATE}
     or
-    {indented(_THROUGHPUT, 4)}
+    {indented(_OF_LATENESS, 4)}
+    unless on (<job>) ({_CALLED_LATE} and on (<job>) {spread("lateness")})
+    unless on (<job>, <node>, <gpu>) (
+      last_over_time(gpu:nccl_lateness_excess:ratio[<objected_within>])
+      and on (<job>) {_CALLED_LATE}
+    )
   )
-  unless on (<job>) {_CALLED_LATE}
-  or
-  {indented(_OF_LATENESS)}
   * on (<job>) group_left (nodes) {indented(ON_NODES)}
-  unless on (<job>) ({_CALLED_LATE} and on (<job>) {spread("lateness")})
-  unless on (<job>, <node>, <gpu>) (
-    last_over_time(gpu:nccl_lateness_excess:ratio[<objected_within>])
-    and on (<job>) {_CALLED_LATE}
-  )
+  or
+  {indented(_THROUGHPUT)}
+  unless on (<job>) {_CALLED_LATE}
 )
 unless on (<job>) {_objected('state!~"healthy|unknown", suspect!="straggler"')}
 and on (<job>) max_over_time(job:nccl_dump_age:seconds[<objected_within>]) <= 4 * <dump>

@@ -25,20 +25,8 @@ MOST_LABELS = 50
 _RESERVED = frozenset(
     {
         *("alertname", "alertstate", "severity", "sensitivity", "signal"),
-        *(
-            "transport",
-            "size_class",
-            "state",
-            "suspect",
-            "evidence",
-            "le",
-            "are",
-            "fault",
-            "kinds",
-            "nodes",
-            "of",
-            "file",
-        ),
+        *("transport", "size_class", "state", "suspect", "evidence", "le", "are", "fault"),
+        *("kinds", "nodes", "of", "file"),
         *("version", "comm_name", "n_nodes", "nranks", "collective", "p2p_operation", "message_size", "algo_proto"),
     }
 )

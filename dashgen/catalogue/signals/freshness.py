@@ -28,8 +28,12 @@ def _left(offset: str = "") -> str:
     return f"last_over_time(node:nccl_gpus:left[<slow_result>]{offset})"
 
 
+def _counted(offset: str = "") -> str:
+    return f"last_over_time(node:nccl_gpus:count[<24 dumps>]{offset})"
+
+
 def _ever(offset: str = "") -> str:
-    return f"(last_over_time(node:nccl_gpus:count[<24 dumps>]{offset}) or {_left(offset)})"
+    return f"({_counted(offset)} or {_left(offset)})"
 
 
 EVER = _ever()
@@ -132,7 +136,7 @@ LEFT = Signal(
     question="Which nodes has the job left, or lost, and with how many GPUs?",
     healthy="absent",
     # Here, and not wherever it is asked for: a day is much to read in every dump. Whoever has come to another node has left the one
-    # whose files are there and do not count, at once; around a pause a node may miss a look.
+    # whose files are there and do not count, at once, and until presence alone says so; around a pause a node may miss a look.
     expr=f"""
 last_over_time(node:nccl_gpus:count[1d])
 unless on (<job>, <node>) (
@@ -140,7 +144,7 @@ unless on (<job>, <node>) (
   unless on (<job>, <node>) (
     <exec>{{{FIRST}, <selector>}}
     unless on (<job>, <node>) node:nccl_gpus:count
-    and on (<job>) {indented(_moved("last_over_time(node:nccl_gpus:count[<24 dumps>] offset <20 dumps>)"), 4)}
+    and on (<job>) {indented(_moved(_counted(" offset <20 dumps>")), 4)}
   )
 )
 {SEEN}""",

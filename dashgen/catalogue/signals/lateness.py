@@ -130,10 +130,11 @@ def comparable(chosen: str, otherwise: str = "") -> str:
     """Not the suspects of jobs that do something else, are elsewhere, or for which ``otherwise`` holds, unless the verdict has named one
     of the ``chosen`` in six of ten dumps."""
     named = f'job:nccl_verdict:depth{{state="degraded", {chosen}}}'
-    reasons = filter(None, (unfamiliar(), MOVED, otherwise))
-    unlike = "\n  or on (<job>)\n  ".join(reasons)
+    unlike = "\nor on (<job>)\n".join(filter(None, (unfamiliar(), MOVED, otherwise)))
     return f"""unless on (<job>) (
-  ({unlike})
+  (
+    {indented(unlike, 4)}
+  )
   unless on (<job>)
   count_over_time({named}[<10 dumps in a row>]) >= <6 results>
 )"""
