@@ -63,12 +63,18 @@ def only(series: str, of: Evidence, chosen: str = "") -> str:
     return f'{series}{{of="{of}"{chosen and f", {chosen}"}}}'
 
 
-def unfamiliar(within: str = "<3 dumps in a row>") -> str:
-    """Jobs that did something else, as in an evaluation: three quarters of their usual communication or less.
+_FAMILIAR = "job:nccl_familiar:ratio"
+ANOTHER: Final = f"""({usual("bandwidth")} unless on (<job>) {_FAMILIAR})"""
+"""Jobs that do nothing of what they are used to, as another program under the same id: that says nothing of them."""
 
-    What they are used to says nothing of that, nor for as long afterwards as evidence looks back.
+
+def unfamiliar(within: str = "<3 dumps in a row>") -> str:
+    """Jobs that did something else, as in an evaluation: three quarters of what they do most of the time, or less.
+
+    What they are used to says nothing of that, nor for as long afterwards as evidence looks back. Jobs whose phases take turns, as
+    in reinforcement learning, never do all at once.
     """
-    return f"min_over_time(job:nccl_familiar:ratio[{within}]) <= 0.75"
+    return f"min_over_time({_FAMILIAR}[{within}]) <= 0.75 * quantile_over_time(0.5, {_FAMILIAR}[2h])"
 
 
 def without_past(series: str) -> str:

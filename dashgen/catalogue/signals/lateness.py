@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dashgen.catalogue import baselines, groups
-from dashgen.catalogue.baselines import LEAST, Evidence, need, unfamiliar, usual, without_past
+from dashgen.catalogue.baselines import ANOTHER, LEAST, Evidence, need, unfamiliar, usual, without_past
 from dashgen.catalogue.signals.freshness import MOVED, NEW, SEEN, SEEN_SOURCES, STAYED
 from dashgen.catalogue.signals.transport import LIKE, held_up
 from dashgen.model import Signal, Unit, indented
@@ -29,7 +29,14 @@ _NOTABLE = LEAST / 2
 
 # The mean: where a node holds several communicators, as of tensor-parallel pairs, the members of one wait, and the median is
 # none of them.
-_OF_NODE = 'avg by (<job>, <node>, n_nodes, nranks, kinds) (gpu:nccl_exec:sum{n_nodes="1"})'
+_IN_NODE = 'by (<job>, <node>, n_nodes, nranks, kinds) (gpu:nccl_exec:sum{n_nodes="1"})'
+_OF_NODE = f"avg {_IN_NODE}"
+# Files that hold as many kinds as another may hold others, as those of processes that serve models: of a few GPUs nobody knows.
+_MOST_OF_NODE = f"""count {_IN_NODE}
+> on (<job>, <node>, n_nodes, nranks) group_left ()
+0.5 * count by (<job>, <node>, n_nodes, nranks) (
+  group by ({_SHAPE}) (last_over_time(gpu:nccl_exec:sum{{n_nodes="1"}}[<10 dumps>]))
+)"""
 
 TIME = Signal(
     name="gpu:nccl_exec:sum",
@@ -78,6 +85,8 @@ avg by (<job>, <node>, <gpu>) (
         or
         {_OF_NODE}
       )
+      and on (<job>, <node>, n_nodes, nranks, kinds)
+      {indented(_MOST_OF_NODE, 6)}
       or
       gpu:nccl_exec:sum{{n_nodes!="1"}}
       / on ({LIKE}) group_left ()
@@ -130,7 +139,7 @@ def comparable(chosen: str, otherwise: str = "") -> str:
     """Not the suspects of jobs that do something else, are elsewhere, or for which ``otherwise`` holds, unless the verdict has named one
     of the ``chosen`` in six of ten dumps."""
     named = f'job:nccl_verdict:depth{{state="degraded", {chosen}}}'
-    unlike = "\nor on (<job>)\n".join(filter(None, (unfamiliar(), MOVED, otherwise)))
+    unlike = "\nor on (<job>)\n".join(filter(None, (unfamiliar(), ANOTHER, MOVED, otherwise)))
     return f"""unless on (<job>) (
   (
     {indented(unlike, 4)}

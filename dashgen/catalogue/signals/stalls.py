@@ -125,7 +125,7 @@ QUIET = Signal(
                 f'{_NOT_FORGOTTEN}\nand on (<job>) last_over_time(job:training_throughput:current{{evidence="reported"}}[2h])',
             ),
         ),
-        ("dcgm", _evidence("gone", f"{_NOT_FORGOTTEN}\nand on (<job>) {UTILISATION}")),
+        ("dcgm", _evidence("gone", f"{_NOT_FORGOTTEN}\nand on (<job>) {UTILISATION} < 50")),
         ("", _evidence("none", f"{_NOT_FORGOTTEN}")),
     ),
     unit=Unit.SECONDS,

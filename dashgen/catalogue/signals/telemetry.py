@@ -75,7 +75,7 @@ unless on (<target>) count by (<target>) ({LATELY}) > 1""",
     sum by (<job>) (node:nccl_gpus:heard)
   )
 )
-unless on (<job>, <node>) node:nccl_gpus:heard
+unless on (<job>, <node>) (node:nccl_gpus:heard or <present>)
 and on (<job>) job:nccl_transport:info
 unless on (<job>)
 (job:nccl_domains:max > 1 or on (<job>) job:nccl_domains:max)

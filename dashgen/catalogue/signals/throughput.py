@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dashgen.catalogue import groups
-from dashgen.catalogue.baselines import usual
+from dashgen.catalogue.baselines import ANOTHER, usual
 from dashgen.catalogue.signals.freshness import NEW, SEEN
 from dashgen.catalogue.signals.hosts import TENSOR_ACTIVE
 from dashgen.model import Signal, Unit, labelled
@@ -66,6 +66,7 @@ round(
   bottomk by (<job>) (1,
     1
     - max_over_time(job:training_throughput:current[<2 dumps in a row>]) / ignoring (of) ({usual("throughput")} > 0)
+    unless on (<job>) {ANOTHER}
     {NEW}
   ),
   0.0001

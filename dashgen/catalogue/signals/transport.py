@@ -139,7 +139,7 @@ than the others. Each then has fewer kinds of collectives than all have together
 FAMILIAR = Signal(
     name="job:nccl_familiar:ratio",
     question="How much of its usual communication does the job do now?",
-    healthy="near 1; an evaluation or another phase does less, and is not compared with the past",
+    healthy="steady, for most jobs near 1; an evaluation does less than the job does most of the time, and is not compared with the past",
     expr=f"""
 count by (<job>) (max_over_time(peer:nccl_busbw:best[<2 dumps in a row>]) and ignoring (of) {usual("bandwidth")})
 /
