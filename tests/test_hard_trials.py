@@ -369,6 +369,23 @@ def test_a_job_that_was_requeued_is_learned_anew_and_who_slows_it_is_named(
     assert {(each["suspect"], each.get("node"), each.get("gpu")) for each in pages} == {who}
 
 
+def test_another_program_under_the_same_id_has_lost_no_throughput() -> None:
+    [job] = USUAL["jobs"]
+    smaller = [
+        job | {"to": "20m", "ends": "clean"},
+        job | {"start": "21m", "preset": "tp-fsdp", "tp": 4, "tflops": 150},
+    ]
+    told = USUAL | {"name": "another", "lasts": "26m", "jobs": smaller, "events": [], "expect": {}}
+    story, samples = simulate(Scenario.model_validate(told))
+    moments = engine.Moments.of(story, 30, offsets=True)
+    found = engine.replay(
+        rule_engine(), rule_files(Site(), MEDIUM), samples, moments, "job:training_throughput_loss:ratio", moments.start
+    )
+    (loss,) = found.series
+    told_until = (loss.times[-1] - story.start.timestamp()) / 60
+    assert 18 < told_until < 21
+
+
 def test_the_files_that_a_job_left_on_a_node_count_no_more_at_the_next_look_at_presence() -> None:
     before, after = MOVED
     told = USUAL | {"name": "requeued", "jobs": [before, after | {"first_node": 2}], "events": [], "expect": {}}

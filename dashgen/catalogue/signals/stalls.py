@@ -132,7 +132,7 @@ QUIET = Signal(
     labels=("<job>", "evidence", "<node>", "<gpu>"),
     sources="Tensor cores rest below 5 %, a resting GPU reads below 10 % and a spinning kernel reads 100 % GPU utilisation (companions of a "
     "hung collective in DCGM); a dead process gives its memory back, of the GPU and of the host, a living one keeps more than half; with Inspector's counters on, files of an idle "
-    "process are written every dump, without lines of bandwidth (inspector_prom.cc); 2.5 dumps are one "
+    "process are written every dump, without lines of bandwidth (inspector_prom.cc); half: of a job that stands still some nodes may spin while the others rest; 2.5 dumps are one "
     f"missed dump, one scrape and one evaluation; {FORGOTTEN:,} s: ten minutes below two hours.",
     # In the group of the verdict, which would read it an evaluation late otherwise.
     group=groups.VERDICT,

@@ -17,7 +17,8 @@ _OF_JOBS = f"""(
 # What tells, how telemetry is lost, and which share of it: of scrapes, of files that are being written (a killed job
 # leaves its own behind), of operations, and all. The job of a dark node goes on reporting from other nodes, so it has
 # not ended, and as many GPUs are missing as the node has: no other has taken the place. Where a communicator across nodes
-# spans just as many as are heard, or there is none and one node is heard, the job goes on without the node.
+# spans just as many as are heard, or there is none and one node is heard, the job goes on without the node. Where a node rests while
+# others of its job work, as those that generate and those that train, what it says is small, but it is present.
 _FAULTS = (
     (
         "textfile",
@@ -233,7 +234,7 @@ ALERTS = (
                 "`up` is 0: the exporter is gone, or the node.",
                 "`up` is 1, files old or empty: Inspector's dump threads ended after a write error, and start again with the job only.",
                 "The job was started again without the node: remove its files there.",
-                "The job goes on under its id with fewer nodes, as a last step that evaluates: nothing is wrong.",
+                "The job goes on under its id with fewer nodes, as a last step that evaluates, or those that train wait for those that generate: nothing is wrong.",
             ),
             act=("Restart node_exporter; if the node is dead the job stalls next, and NcclJobStalled says so.",),
         ),
