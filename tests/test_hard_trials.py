@@ -813,7 +813,11 @@ def test_rails_that_do_unlike_things_are_not_compared_before_there_is_a_past(oth
     [
         pytest.param(1595, id="nodes that talk inside themselves alone meanwhile"),
         pytest.param(1455, id="GPUs whose place in the ring counts for more meanwhile"),
-        pytest.param(1285, id="rails whose last dumps are of the evaluation"),
+        pytest.param(
+            1285,
+            id="rails whose last dumps are of the evaluation",
+            marks=weak("a job that evaluates for half of its time is judged in that as well: a ticket"),
+        ),
     ],
 )
 def test_around_an_evaluation_nobody_is_told_by_what_the_job_is_used_to(seed: int) -> None:
