@@ -93,6 +93,14 @@ def said_of(one: Trial, tiers: Collection[Sensitivity] = tuple(Sensitivity)) -> 
     return execute(one, rule_files(config.site(one.scenario.site, one.scenario.name), tiers))
 
 
+def recorded(told: Mapping[str, object], names: str, *, offsets: bool) -> tuple[float, Sequence[Series]]:
+    """When a scenario begins, and the series of these names that the rules record in it."""
+    one, site = simulated(told), Site()
+    moments = engine.Moments.of(one.recording, site.dump_interval, offsets=offsets)
+    found = engine.replay(rule_engine(), rule_files(site, MEDIUM), one.series, moments, names, moments.start)
+    return moments.start, found.series
+
+
 def reading(values: Mapping[str, float], start: int, end: int) -> Callable[[list[Series]], Iterator[Series]]:
     """The change of a recording in which metrics read something else between two of its minutes."""
 
@@ -371,31 +379,20 @@ def test_a_job_that_was_requeued_is_learned_anew_and_who_slows_it_is_named(
 
 def test_another_program_under_the_same_id_has_lost_no_throughput() -> None:
     [job] = USUAL["jobs"]
-    smaller = [
-        job | {"to": "20m", "ends": "clean"},
-        job | {"start": "21m", "preset": "tp-fsdp", "tp": 4, "tflops": 150},
-    ]
-    told = USUAL | {"name": "another", "lasts": "26m", "jobs": smaller, "events": [], "expect": {}}
-    story, samples = simulate(Scenario.model_validate(told))
-    moments = engine.Moments.of(story, 30, offsets=True)
-    found = engine.replay(
-        rule_engine(), rule_files(Site(), MEDIUM), samples, moments, "job:training_throughput_loss:ratio", moments.start
-    )
-    (loss,) = found.series
-    told_until = (loss.times[-1] - story.start.timestamp()) / 60
-    assert 18 < told_until < 21
+    another = job | {"start": "21m", "preset": "tp-fsdp", "tp": 4, "tflops": 150}
+    jobs = [job | {"to": "20m", "ends": "clean"}, another]
+    told = USUAL | {"name": "another", "lasts": "26m", "jobs": jobs, "events": [], "expect": {}}
+    begin, (loss,) = recorded(told, "job:training_throughput_loss:ratio", offsets=True)
+    assert 18 < (loss.times[-1] - begin) / 60 < 21
 
 
 def test_the_files_that_a_job_left_on_a_node_count_no_more_at_the_next_look_at_presence() -> None:
     before, after = MOVED
     told = USUAL | {"name": "requeued", "jobs": [before, after | {"first_node": 2}], "events": [], "expect": {}}
-    story, samples = simulate(Scenario.model_validate(told))
-    moments = engine.Moments.of(story, 30, offsets=True)
-    files = rule_files(Site(), MEDIUM)
-    (left,) = engine.replay(rule_engine(), files, samples, moments, "node:nccl_gpus:left", moments.start).series
+    begin, (left,) = recorded(told, "node:nccl_gpus:left", offsets=True)
     assert dict(left.labels)["node"].endswith("01")
     # Back after 23 minutes; six dumps without news of the old node, and four until somebody looks.
-    assert (left.times[0] - moments.start) / 60 < 23 + 5 + 1
+    assert (left.times[0] - begin) / 60 < 23 + 5 + 1
 
 
 def test_a_second_fault_that_is_much_the_deeper_takes_the_verdict_and_a_smaller_one_does_not() -> None:
@@ -712,11 +709,8 @@ def test_a_rail_that_is_slow_from_the_first_minute_is_named_until_it_ends() -> N
 
 def test_a_verdict_stays_where_every_other_dump_is_scraped_and_from_all_nodes_at_once() -> None:
     """Every other evaluation has no news then, and is no reason to take anything back."""
-    site, one = Site(), simulated(few(2, 4, [SLOW_NODE | {"percent": 40, "end": "40m"}]) | {"scrape_interval": 60})
-    moments = engine.Moments.of(one.recording, site.dump_interval, offsets=False)
-    start = moments.start
-    files, verdict = rule_files(site), "job:nccl_verdict:depth"
-    found = engine.replay(rule_engine(), files, one.series, moments, verdict, start).series
+    told = few(2, 4, [SLOW_NODE | {"percent": 40, "end": "40m"}]) | {"scrape_interval": 60}
+    start, found = recorded(told, "job:nccl_verdict:depth", offsets=False)
     blamed = sorted(at for each in found if dict(each.labels).get("node") == "node02" for at in each.times)
     assert blamed[0] - start <= 1515 + 300
     assert blamed[-1] - start >= 2400
@@ -726,10 +720,8 @@ def test_a_verdict_stays_where_every_other_dump_is_scraped_and_from_all_nodes_at
 def test_a_communicator_that_holds_the_whole_job_has_no_paths_and_what_it_loses_is_told_of_all() -> None:
     scenario = yaml.safe_load(scenario_path("healthy-fsdp").read_text())
     slow = {"kind": "network", "loss": 0.25, "start": "25m", "end": "40m"}
-    site, one = Site(), simulated(scenario | {"events": [slow], "lasts": "40m", "expect": {}})
-    moments = engine.Moments.of(one.recording, site.dump_interval, offsets=False)
-    recorded = "peer:nccl_(slowness|busbw_drop):ratio"
-    found = engine.replay(rule_engine(), rule_files(site), one.series, moments, recorded, moments.start).series
+    told = scenario | {"events": [slow], "lasts": "40m", "expect": {}}
+    _, found = recorded(told, "peer:nccl_(slowness|busbw_drop):ratio", offsets=False)
     across = [each for each in found if dict(each.labels)["transport"] != "nvlink"]
     assert {(each.name, "gpu" in dict(each.labels)) for each in across} == {("peer:nccl_busbw_drop:ratio", False)}
     assert max(each.values.max() for each in across) > 0.2
