@@ -284,13 +284,18 @@ def test_a_silence_in_which_tensor_cores_work_becomes_a_stall_when_they_have_res
     assert len(stalls) == pages * len(Sensitivity)
 
 
-def test_a_hang_is_one_page_that_keeps_its_name_although_scrapes_fail() -> None:
+@pytest.mark.parametrize("source", ["dcgm", "counters"])
+def test_a_dead_process_is_one_page_that_keeps_its_name_although_scrapes_fail(source: str) -> None:
+    """A GPU rests alone, as the driver counts, or its file alone is no longer written, as CUDA counts."""
     dead = {"kind": "dead-rank", "start": "25m", "node": "node02", "gpu": 1}
     flaps = [{"kind": "exporter-flap", "start": "0s", "node": f"node0{node}", "share": 0.15} for node in (1, 2, 3, 4)]
-    found = fired(Site(), {"lasts": "55m", "events": [dead, *flaps]})
-    stalls = [each for each in found if each.alert == "NcclJobStalled"]
-    assert [(dict(each.labels)["node"], len(each.firing)) for each in stalls] == [("node02", 1)] * len(Sensitivity)
-    assert all("gpu" in dict(each.labels) for each in stalls), "as the driver counts"
+    known = {"dcgm": False, source: True}
+    one = simulated(USUAL | {"name": "dead", "lasts": "55m", "companions": known, "events": [dead, *flaps]})
+    stalls = [each for each in said_of(one) if each.alert == "NcclJobStalled"]
+    [fault] = (each for each in one.recording.faults if each.kind == "dead-rank")
+    assert [(*map(dict(each.labels).get, ("node", "gpu")), len(each.firing)) for each in stalls] == [
+        (fault.node, fault.gpu, 1)
+    ] * len(Sensitivity)
 
 
 @pytest.mark.parametrize("gone", [1560, 1590])

@@ -319,7 +319,7 @@ def test_ports_are_told_where_the_rules_would_suspect_them_and_as_boards_show_th
 def test_who_counts_the_gpu_of_a_stall_is_said() -> None:
     rule_engine()
     (one,) = look.in_recording(RECORDINGS / "dead-rank", SITE, []).incidents
-    assert incident_report.where(one) == "node02 GPU0 (as nvidia-smi counts)"
+    assert incident_report.where(one) == "node02 GPU0 (as nvidia-smi or CUDA counts)"
     assert incident_report.where(replace(one, state="degraded")) == "node02 GPU0"
 
 

@@ -113,11 +113,11 @@ def _truths(scenario: Scenario, runs: list[Run]) -> Iterator[Fault]:
 
 
 def _gpu(scenario: Scenario, event: Event) -> str | None:
-    """The GPU to look at. A dead process counts none any more, so its GPU has the driver's number."""
+    """The GPU to look at. A dead process counts none any more: its GPU has the driver's number where that is known."""
     gpu = getattr(event, "gpu", None)
     if gpu is None or isinstance(event, Nic):
         return None
-    if isinstance(event, DeadRank):
+    if isinstance(event, DeadRank) and scenario.companions.dcgm:
         gpu = driver_index(scenario, scenario.nodes.index(event.node), event.gpu)
     return f"GPU{gpu}"
 

@@ -12,6 +12,7 @@ CHOSEN = 'transport=~"$transport", collective=~"$collective", <of_job>'
 _QUIET = {
     "working": "but tensor cores work",
     "spinning": "kernels spin without tensor work",
+    "dead": "one process is dead, the others live",
     "idle": "GPUs are idle, processes live",
     "gone": "processes are gone",
     "none": "nothing says what the GPUs do",

@@ -126,7 +126,7 @@ _SAID = (
     ("degraded/straggler/.*/(.+)/", "Late node $1 for", ""),
     ("degraded/straggler///", "Several nodes late for", ""),
     ("stalled/.*", "Silent for", ""),
-    ("stalled/.*/(.+)/(.+)", "Silent ($2 of $1, as nvidia-smi counts, rests) for", ""),
+    ("stalled/.*/(.+)/(.+)", "Silent ($2 of $1, as nvidia-smi or CUDA counts) for", ""),
     ("gone/.*", "Ended", " ago, files left behind"),
 )
 
@@ -194,11 +194,12 @@ def _beside(chosen: str) -> str:
         verdict(chosen, state="stalled"),
     )
     sound = f"max by (<job>) ({of('job:nccl_suspect:depth', chosen, suspect='nvlink')}) < 0.05"
-    spins, idles, untold = (
+    processes = "\nor on (<job>)\n".join(
         f"label_replace(group by (<job>) ({of('job:nccl_quiet:seconds', chosen, evidence=evidence)} "
         f'and on (<job>) {silent}), "beside", "{words}", "", "")'
         for evidence, words in (
             ("spinning", ", kernels spin: hung"),
+            ("dead", ", its process is dead"),
             ("idle", ", its processes live"),
             ("none", ", nothing tells whether it lives"),
         )
@@ -221,11 +222,7 @@ label_replace(group by (<job>) ({sound} and on (<job>) {network}), "beside", "; 
 or on (<job>)
 label_replace(group by (<job>) ({alike}), "beside", "; one of them holds up the others", "", "")
 or on (<job>)
-{spins}
-or on (<job>)
-{idles}
-or on (<job>)
-{untold}
+{processes}
 or on (<job>)
 label_replace(
   count_values by (<job>) ("alerts", count by (<job>) ({firing(chosen)}) and on (<job>) {verdict(chosen, state="healthy")}),

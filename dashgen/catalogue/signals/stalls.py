@@ -75,9 +75,27 @@ _LEFT_BEHIND = f"""
 )""".strip()
 
 
+# One file alone still says what was measured last, while the processes of the others have written theirs without it. For some
+# time, as of GPUs that rest.
+_COMMUNICATED = "group by (<job>, <node>, <gpu>) (last_over_time(gpu:nccl_exec:sum[<until_known>]))"
+_UNWRITTEN = f"""
+(
+  {_COMMUNICATED}
+  and on (<job>) count by (<job>) ({_COMMUNICATED}) == 1
+  and on (<job>) <collectives>{{{FIRST}, <selector>}}
+  unless on (<job>) {indented(_LEFT_BEHIND)}
+)
+* on (<job>) group_left () (
+  {_NOT_FORGOTTEN}
+)""".strip()
+
 _LIVES = (
     '{{ range query "job:nccl_quiet:seconds" }}{{ if <same_job> }}'
     '{{ if eq .Labels.evidence "spinning" }}Its kernels spin, as in a collective that hangs. '
+    "{{ with .Labels.<gpu_label> }}{{ . }} of {{ end }}{{ with .Labels.<node_label> }}{{ . }}, as nvidia-smi counts, rests while all others spin: "
+    "its process is dead or has not come to the collective. {{ end }}"
+    '{{ else if eq .Labels.evidence "dead" }}{{ .Labels.<gpu_label> }} of {{ .Labels.<node_label> }} (CUDA\'s number) no longer writes its file, '
+    "and all others have written theirs since: its process is dead, and they wait for it. "
     '{{ else if eq .Labels.evidence "idle" }}Its processes live, and nothing says that its kernels spin. '
     '{{ else if eq .Labels.evidence "none" }}Nothing tells whether its processes live: it may have been killed. '
     "{{ end }}{{ end }}{{ end }}"
@@ -101,7 +119,7 @@ QUIET = Signal(
     name="job:nccl_quiet:seconds",
     question="How long has the job been quiet, and do its processes still live?",
     healthy="below two dump intervals",
-    # spinning: kernels run and tensor cores rest, as in a hung collective, with the one GPU that rests. working: tensor cores are busy, only the
+    # spinning: kernels run and tensor cores rest, as in a hung collective, with the one GPU that rests. dead: one file alone is no longer written. working: tensor cores are busy, only the
     # dumps have stopped. idle: nothing is known to run but the processes are there. gone: nothing is there, or nobody writes. none: nobody
     # can tell. What nobody sees alive is forgotten within two hours.
     expr="<branches>",
@@ -111,6 +129,7 @@ QUIET = Signal(
         ("host_memory", _evidence("gone", f"{_NOT_FORGOTTEN}\nand on (<job>)\n{freed('host')}")),
         ("dcgm", _evidence("working", f"{_QUIET}\nand on (<job>) {TENSOR_ACTIVE} > 0.05")),
         ("dcgm", _evidence("spinning", _SPINNING)),
+        ("counters", _evidence("dead", _UNWRITTEN)),
         ("slurm", _evidence("idle", f"{_QUIET} and on (<job>) {_RUNNING}")),
         (
             "throughput",
@@ -189,8 +208,7 @@ ALERTS = (
         summary="Job <this_job> has stopped communicating.",
         description="No GPU of job <this_job> has reported new communication"
         + SINCE
-        + ", longer than it pauses. {{ with $labels.<gpu_label> }}{{ . }} of {{ end }}{{ with $labels.<node_label> }}{{ . }}, as "
-        "nvidia-smi counts, rests while all others spin: its process is dead or has not come to the collective. {{ end }}"
+        + ", longer than it pauses. "
         + _VANISHED
         + _LIVES
         + "PyTorch aborts a hung job after 8 to 10 "
@@ -228,7 +246,7 @@ ALERTS = (
         explained_by={"NcclJobStalled": "job"},
         signal="job:nccl_quiet:seconds",
         expr=f"""
-job:nccl_quiet:seconds{{evidence=~"spinning|idle|none"}} >= <threshold> * <pause>
+job:nccl_quiet:seconds{{evidence=~"spinning|dead|idle|none"}} >= <threshold> * <pause>
 unless on (<job>) {HABIT}
 unless on (<job>) {BUSY}
 unless on (<job>) job:nccl_verdict:depth{{state=~"stalled|gone"}}""",

@@ -309,7 +309,7 @@ or on (<job>)
 label_replace(
   (
     max by (<job>, <node>, <gpu>) (
-      job:nccl_quiet:seconds{evidence="spinning"} >= <pause>
+      job:nccl_quiet:seconds{evidence=~"spinning|dead"} >= <pause>
       or
       job:nccl_quiet:seconds{evidence=~"idle|none"} >= <long_pause>
     )
