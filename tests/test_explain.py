@@ -206,17 +206,17 @@ def test_what_stands_behind_the_page_of_a_slow_job_does_not_grow() -> None:
 
 
 def test_a_recording_and_a_prometheus_give_the_same_reasons(served: Served, tmp_path: Path) -> None:
-    asked = ["explain", "NcclJobDegraded", "--job", JOB]
+    asked = ["explain", "NcclGpuLate", "--job", JOB]
     recorded = dashgen(*asked, "--recording", TRACE, cwd=tmp_path)
     assert (recorded.returncode, recorded.stderr) == (0, "")
-    assert recorded.stdout.startswith(f"NcclJobDegraded, job {JOB}, {END}\n")
+    assert recorded.stdout.startswith(f"NcclGpuLate, job {JOB}, {END}\n")
     lines = [line.strip() for line in recorded.stdout.splitlines()]
 
     def under(name: str) -> list[str]:
         at = next(number for number, line in enumerate(lines) if line.startswith(f"{name}  "))
         return lines[at + 1 : at + 2 + MOST_ROWS]
 
-    assert {line.split(" {")[0] for line in under("NcclJobDegraded")[:MOST_ROWS]} == {"= firing"}
+    assert [line.split(" {")[0] for line in under("NcclGpuLate")[:2]] == ["= firing"] * 2, "medium and high"
     assert under("job:nccl_verdict:depth")[0].endswith(
         '",node="gpu-00000",state="degraded",suspect="straggler"}'  # two of its GPUs are equally late
     )

@@ -580,23 +580,17 @@ def named(alerts: Iterable[Firing]) -> Mapping[str, set[Named]]:
     return found
 
 
-def test_a_gpu_that_is_late_from_the_start_is_named() -> None:
-    late: set[Named] = {("straggler", "node02", "GPU3")}
+def test_a_gpu_that_is_late_from_the_start_is_a_ticket_at_once_and_no_page() -> None:
+    """By six percent, as by a cap of its power, where little is communicated: nothing says what that costs."""
     told = without_a_past(lambda node, gpu: 6 * ((node, gpu) == (2, 3)))
-    assert named(told) == {"warning": late, "critical": late}
-    # The ticket comes at once; the page waits for ten dumps of the job, and for two of its own.
-    start = USUAL["start"].timestamp()
-    first = {
-        severity: min(each.firing[0][0] for each in told if dict(each.labels)["severity"] == severity) - start
-        for severity in ("warning", "critical")
+    assert named(told) == {"warning": {("straggler", "node02", "GPU3")}}
+    assert min(each.firing[0][0] for each in told) - USUAL["start"].timestamp() < 300
+
+
+def test_a_node_that_is_late_from_the_start_is_a_ticket_although_it_is_half_of_the_job() -> None:
+    assert named(without_a_past(lambda node, gpu: 20 * (node == 2), nodes=2)) == {
+        "warning": {("straggler", "node02", None)}
     }
-    assert first["warning"] < 300
-    assert 390 <= first["critical"] < 500
-
-
-def test_a_node_that_is_late_from_the_start_is_named_although_it_is_half_of_the_job() -> None:
-    late: set[Named] = {("straggler", "node02", None)}
-    assert named(without_a_past(lambda node, gpu: 20 * (node == 2), nodes=2)) == {"warning": late, "critical": late}
 
 
 def test_a_gpu_number_that_always_comes_early_is_no_slow_path_of_a_communicator_of_all_numbers() -> None:

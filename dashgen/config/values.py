@@ -26,7 +26,7 @@ _RESERVED = frozenset(
     {
         *("alertname", "alertstate", "severity", "sensitivity", "signal"),
         *("transport", "size_class", "state", "suspect", "evidence", "le", "are", "fault"),
-        *("kinds", "nodes", "of", "file"),
+        *("kinds", "nodes", "of", "file", "past"),
         *("version", "comm_name", "n_nodes", "nranks", "collective", "p2p_operation", "message_size", "algo_proto"),
     }
 )

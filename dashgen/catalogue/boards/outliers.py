@@ -22,7 +22,7 @@ _TO_NODE = {"This node alone": link("outliers", job="${job}", node=_NODE), **_TO
 _NOISE = NOISE_OF_GPUS.expr
 # What makes a GPU a suspect at any time that is shown; its mates wait for it at collectives across nodes, and are late
 # themselves by half as much. Whom a verdict has named is one: what it costs helps to convince, and is not told here.
-_AT_WORST = f"max_over_time(gpu:nccl_lateness_excess:ratio{_GPUS}[$__range])"
+_AT_WORST = f"max by (<job>, <node>, <gpu>) (max_over_time(gpu:nccl_lateness_excess:ratio{_GPUS}[$__range]))"
 _WAS_LATE = (
     f"({_AT_WORST} > on (<job>) group_left () {late_from(_NOISE)})\n"
     f"> on (<job>) group_left () {AS_LATE:g} * max by (<job>) ({_AT_WORST})\n"
@@ -105,7 +105,12 @@ _LATE_GPUS = answers(
     query=f"topk(50,\n  {_WAS_LATE}\n)",
     type="table",
     instant=True,
-    also=(Query(expr=f"gpu:nccl_lateness_excess:ratio{_GPUS} and (\n  {_WAS_LATE}\n)", instant=True),),
+    also=(
+        Query(
+            expr=f"max by (<job>, <node>, <gpu>) (gpu:nccl_lateness_excess:ratio{_GPUS}) and (\n  {_WAS_LATE}\n)",
+            instant=True,
+        ),
+    ),
     read="Lateness above what the GPU is used to; the latest on top. Only GPUs "
     "that were later by a tenth and by four times their noise, and nearly as late as the latest, or that a verdict has named.",
     healthy="no row",

@@ -59,6 +59,8 @@ def _tickets(*, dumps: int = 0, sure: bool = False) -> dict[Sensitivity, Tier]:
     }
 
 
+_WITHOUT_PAST = 'gpu:nccl_lateness_excess:ratio{past="none"}'
+
 # A job without a past is compared with what a fixed position in the ring may explain.
 _BEYOND = "than job <this_job> is used to (before it has a past: than a position in the ring explains)"
 
@@ -77,20 +79,24 @@ ALERTS = (
         # A job that stands still is not slow: the stall is the page.
         explained_by={"NcclJobStalled": "job"},
         signal=VERDICT,
-        # In its first minutes a job has no past, and somebody is always late or slow in it; without throughput nothing says
-        # that this costs anything, so whoever is named has a ticket until there is a past.
-        expr="""
-job:nccl_verdict:depth{state="degraded"} ^ 0
+        # Somebody is always late in a job, by the stage of a pipeline or by a cap of power. Who has been so since it began has a
+        # ticket, as nothing says that this costs anything.
+        expr=f"""
+job:nccl_verdict:depth{{state="degraded"}} ^ 0
 * on (<job>) group_left (evidence)
 (job:training_throughput_loss:ratio > <threshold>)
 or on (<job>)
 label_replace(
-  job:nccl_verdict:depth{state="degraded"} > <depth_without_throughput>
+  job:nccl_verdict:depth{{state="degraded"}} > <depth_without_throughput>
   unless on (<job>) job:training_throughput_loss:ratio
-  and on (<job>) job:nccl_gpus:count offset <10 dumps>,
+  unless on (<job>, suspect, <node>, <gpu>)
+  label_replace(
+    {_WITHOUT_PAST} or group by (<job>, <node>) ({_WITHOUT_PAST}),
+    "suspect", "straggler", "", ""
+  ),
   "evidence", "none", "", ""
 )""",
-        limit="more than <threshold %> of the throughput is lost; where nothing tells the throughput, the suspect's depth is above <depth_without_throughput %>, and the job has communicated for ten dumps",
+        limit="more than <threshold %> of the throughput is lost; where nothing tells the throughput, the suspect's depth is above <depth_without_throughput %>, and who is late is later than it was before",
         summary='Job <this_job> is slow; suspect: {{ if eq $labels.suspect "straggler" }}late GPU or node{{ else }}'
         "{{ $labels.suspect }}{{ end }}{{ with $labels.<node_label> }}, {{ . }}{{ end }}"
         '{{ if eq $labels.suspect "network" }}{{ with $labels.<gpu_label> }}, the rail of {{ . }}{{ end }}'

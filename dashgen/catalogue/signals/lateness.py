@@ -164,7 +164,7 @@ def slower(chosen: str = "", over: str = "<3 dumps in a row>", known: Callable[[
 _SECOND = """min by (<job>) (topk by (<job>) (2, max by (<job>, <node>) (gpu:nccl_lateness_excess:ratio)))
 and on (<job>) count by (<job>) (group by (<job>, <node>) (gpu:nccl_lateness_excess:ratio)) > 1"""
 LATEST_ALONE = f"""(
-  (gpu:nccl_lateness_excess:ratio >= on (<job>) group_left () max by (<job>) (gpu:nccl_lateness_excess:ratio))
+  (max by (<job>, <node>, <gpu>) (gpu:nccl_lateness_excess:ratio) >= on (<job>) group_left () max by (<job>) (gpu:nccl_lateness_excess:ratio))
   - on (<job>) group_left ()
   (
     {indented(_SECOND, 4)}
@@ -232,7 +232,7 @@ SIGNALS = (
     Signal(
         name="gpu:nccl_lateness_excess:ratio",
         question="How much later than it is used to is each GPU, in two and in three dumps in a row?",
-        healthy="absent, or a few percent now and then; what is within a twentieth is left out",
+        healthy='absent, or a few percent now and then; what is within a twentieth is left out; past="none" is of a GPU that is compared with what a fixed position explains',
         # Who was early and comes in time is not late. Without a past a fixed position may explain a fifth, and six dumps are
         # asked for; so it is while the job does something else, where a position may count for more of the time. A scrape
         # that failed takes one of the three dumps, and not what the others say.
@@ -242,18 +242,18 @@ SIGNALS = (
     {indented(_lasting(), 4)}
     - ignoring (of) clamp_min({usual("lateness")}, 0)
     {indented(comparable('suspect="straggler"'), 4)}
-    or
-    {without_past("gpu:nccl_lateness:ratio")}
+    or on (<job>, <node>, <gpu>)
+    label_replace({without_past("gpu:nccl_lateness:ratio")}, "past", "none", "", "")
   )
   - on (<job>, <node>) group_left ()
   (
     {indented(_WAITS, 4)}
   )
 ) > {_NOTABLE:g}
-and count_over_time(gpu:nccl_lateness:ratio[<3 dumps in a row>]) >= <2 results>
+and on (<job>, <node>, <gpu>) count_over_time(gpu:nccl_lateness:ratio[<3 dumps in a row>]) >= <2 results>
 {NEW}""",
         unit=Unit.RATIO,
-        labels=GPU,
+        labels=(*GPU, "past"),
         sources="Three dumps, as Nebius and the rule of 0.67 on ByteDance's traces: who is late in turn is now and then late twice in a row. Two dumps count half, so one GPU that is twice as late as convinces waits for no third. Fixed positions "
         "take 20 % (healthy Megatron runs: rank 0 was first in 12 of 13 communicators). NCCL counts an NVLink "
         "domain as one node, and a rack of NVL72 is one domain of eighteen.",
