@@ -393,6 +393,21 @@ def test_a_job_that_slurm_has_ended_is_forgotten_within_two_hours_although_slurm
     assert gone.times[0] < START + 120 and 6000 < gone.values[-1] < 7200
 
 
+@pytest.mark.parametrize(("since", "evidence"), [(0, "dead"), (570, "none")])
+def test_the_first_file_after_a_pause_is_not_the_last_one_of_a_dead_process(since: int, evidence: str) -> None:
+    times = START + np.arange(0, 600, 30.0)
+    told = times >= START + since
+    job, communicator = ("slurm_job_id", "7"), (("kinds", "1"), ("n_nodes", "1"), ("nranks", "2"))
+    samples = [
+        Series("job:nccl_dump_age:seconds", (job,), times, times - START + 90),
+        Series("node:nccl_gpus:count", (("node", "n0"), job), times, np.full(times.size, 2.0)),
+        Series("nccl_collectives_total", gpu_labels("GPU0"), times, np.ones(times.size)),
+        Series("gpu:nccl_exec:sum", tuple(sorted((*gpu_labels("GPU1"), *communicator))), times[told], times[told]),
+    ]
+    quiet = alone("job:nccl_quiet:seconds", samples, times[-1])
+    assert [dict(each.labels)["evidence"] for each in quiet if each.times[-1] >= times[-1] - 30] == [evidence]
+
+
 @pytest.mark.parametrize(
     ("evidence", "longest", "after"),
     [("spinning", 470.0, 480), ("idle", 470.0, 480), ("spinning", 1200.0, 480), ("idle", 1200.0, 1200)],
