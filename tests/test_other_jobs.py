@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The medium pack on jobs that are no pre-training, by a simulator that knew no rule (tests/worlds/README.md)."""
+"""The medium pack on jobs that it was not made for, by simulators that knew no rule (tests/worlds/README.md)."""
 
 from __future__ import annotations
 
@@ -50,3 +50,8 @@ def test_a_job_of_which_some_nodes_spin_is_not_gone_but_stands_still(judged: Jud
 @pytest.mark.parametrize("judged", ["replicas"], indirect=True)
 def test_processes_that_serve_models_call_nobody_late_who_sends_other_sizes(judged: Judged) -> None:
     assert not judged.alarms
+
+
+@pytest.mark.parametrize("judged", ["one-percent"], indirect=True)
+def test_a_node_that_has_always_been_a_little_slower_is_a_ticket_and_wakes_nobody(judged: Judged) -> None:
+    assert {each.severity for each in judged.alarms} == {"warning"}
