@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from processes import tool
 
 from dashgen import build
@@ -18,6 +19,8 @@ from dashgen.config.site import Site
 from dashgen.engine.prometheus import rendered_annotations
 from dashgen.model import RuleGroup, Sensitivity
 from dashgen.recordings.format import Recording, Series, read_samples, read_story
+from dashgen.simulator.scenario import Scenario, scenario_path
+from dashgen.simulator.simulate import simulate
 from dashgen.targets.rulefile import rule_file
 
 RECORDINGS = Path(__file__).parent / "recordings"
@@ -178,6 +181,44 @@ def test_the_page_of_a_silent_job_says_what_is_known_of_its_processes_and_leads_
         # A test of promtool begins at second 0.
         began = story.start.timestamp() + int(since) / 1000 + 1800
         assert abs(begins - began) <= 60
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("dcgm", "as nvidia-smi counts, rests while all others spin: its process is dead or has not come to the"),
+        (
+            "counters",
+            "(CUDA's number) no longer writes its file, and all others have written theirs since: its process",
+        ),
+    ],
+)
+def test_the_page_of_a_job_of_which_a_process_died_names_it_and_says_who_counts(source: str, words: str) -> None:
+    tool("promtool")
+    dead = {"kind": "dead-rank", "start": "10m", "node": "node02", "gpu": 1}
+    usual = yaml.safe_load(scenario_path("network-25").read_text())
+    told = {"name": "dead", "lasts": "17m", "expect": {}, "events": [dead], "companions": {"dcgm": False, source: True}}
+    story, samples = simulate(Scenario.model_validate(usual | told))
+    (fault,) = story.faults
+    files = {
+        "recording.yaml": rule_file(build.recording(Site())),
+        "alerts.yaml": rule_file(build.alerts(Site(), Sensitivity.LOW)),
+    }
+    times = {"NcclJobStalled": [story.end.timestamp() - 60]}
+    pages = rendered_annotations(files, samples, story.start.timestamp(), 30, story.scrape_interval, times)
+    (page,) = pages["NcclJobStalled"]
+    assert f"{fault.gpu} of {fault.node}" in page["description"] and words in page["description"]
+
+
+def test_the_ticket_about_who_has_always_been_late_says_what_else_may_be_the_reason() -> None:
+    tool("promtool")
+    name = "../worlds/others/one-percent"
+    story = read_story(RECORDINGS / name)
+    times = {"NcclGpuLate": [story.start.timestamp() + 30 * step for step in range(16, 30)]}
+    tickets = rendered(name, story, build.alerts(Site(), Sensitivity.MEDIUM), Site(), times)["NcclGpuLate"]
+    assert tickets and all(
+        "Nothing is known of it from before: the stage of" in each["description"] for each in tickets
+    )
 
 
 @pytest.mark.parametrize("dies", [False, True])

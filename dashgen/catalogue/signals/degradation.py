@@ -61,6 +61,13 @@ def _tickets(*, dumps: int = 0, sure: bool = False) -> dict[Sensitivity, Tier]:
 
 _WITHOUT_PAST = 'gpu:nccl_lateness_excess:ratio{past="none"}'
 
+_ALWAYS = (
+    "{{ range query \"max by (<job>, <node>) (gpu:nccl_lateness_excess:ratio{past='none'})\" }}"
+    "{{ if <same_job> }}{{ if eq .Labels.<node_label> $labels.<node_label> }} Nothing is known of it from before: the stage of "
+    "a pipeline or a cap of power makes somebody late from the start as well.{{ end }}{{ end }}{{ end }}"
+)
+"""Of who is late without a past, in a ticket."""
+
 # A job without a past is compared with what a fixed position in the ring may explain.
 _BEYOND = "than job <this_job> is used to (before it has a past: than a position in the ring explains)"
 
@@ -194,7 +201,7 @@ Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
         summary="Job <this_job>: {{ $labels.<gpu_label> }} of {{ $labels.<node_label> }} arrives late.",
         description="{{ $labels.<gpu_label> }} (CUDA's number) of {{ $labels.<node_label> }} is {{ $value | humanizePercentage }} later "
         + _BEYOND
-        + f": it arrives last and the other GPUs wait for it{SINCE}. "
+        + f": it arrives last and the other GPUs wait for it{SINCE}.{_ALWAYS} "
         "Look first at the outlier board, then at clocks, XIDs and processes of that GPU.",
         tiers=_tickets(),
         sources=_TICKET_SOURCES,
@@ -211,7 +218,7 @@ Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput \
         summary="Job <this_job>: node {{ $labels.<node_label> }} arrives late.",
         description="The GPUs of {{ $labels.<node_label> }} are {{ $value | humanizePercentage }} later "
         + _BEYOND
-        + f": the node arrives last and all others wait for it{SINCE}. Look first at the "
+        + f": the node arrives last and all others wait for it{SINCE}.{_ALWAYS} Look first at the "
         "outlier board, then at the host: CPU, storage, clocks, links inside the domain.",
         tiers=_tickets(dumps=1),
         sources=_TICKET_SOURCES
