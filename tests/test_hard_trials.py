@@ -679,6 +679,19 @@ def test_a_fault_of_an_hour_is_one_page_until_it_ends(
     assert end >= told.end.timestamp()
 
 
+def test_a_fault_of_most_of_a_day_is_one_page_until_it_ends() -> None:
+    """What a job is used to is remembered for a day."""
+    [job] = USUAL["jobs"]
+    slow = {"kind": "late-gpu", "node": "node02", "gpu": 3, "percent": 25, "start": "1h", "end": "21h"}
+    told = {"name": "day", "lasts": "22h", "dump_interval": 120, "scrape_interval": 60, "expect": {}, "events": [slow]}
+    one = simulated(USUAL | told | {"jobs": [job | {"nodes": 2}]})
+    [(suspect, start, end)] = paged(one, config.site({"dump_interval": 120}, "test"))
+    [fault] = one.recording.faults
+    assert suspect == "straggler"
+    assert start - fault.start.timestamp() <= 900
+    assert end >= fault.end.timestamp()
+
+
 def test_a_rail_that_is_slow_from_the_first_minute_is_named_until_it_ends() -> None:
     """Nothing is known that it could be compared with but its like, and it must not become what the job is used to."""
     told = yaml.safe_load(scenario_path("nic-slow").read_text())

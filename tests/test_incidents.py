@@ -388,7 +388,7 @@ def test_a_gpu_without_a_past_is_unusual_beyond_what_a_fixed_position_explains()
         return {one.unusual for one in found}
 
     assert odd(late=0.18) == {False} and odd(late=0.35) == {True}
-    # What was learned counts for half a day.
+    # What was learned counts for a day.
     assert odd(lateness(0.0, ago=36000), late=0.18) == {True}
 
 

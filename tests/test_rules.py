@@ -332,7 +332,7 @@ def test_a_habit_is_remembered_while_it_lasts_and_forgotten_when_it_has_ended(ha
     assert found["never"].values == pytest.approx(0, abs=0.005)
     assert found["always"].values == pytest.approx(habit, abs=0.005)
     assert found["ended"].values[found["ended"].times < ended] == pytest.approx(habit, abs=0.005)
-    assert abs(found["ended"].values[-1]) < 0.02, "what counts for half a day is the last"
+    assert abs(found["ended"].values[-1]) < 0.02, "what counts for a day is the last"
 
 
 def lateness_of(gpu: str) -> tuple[tuple[str, str], ...]:

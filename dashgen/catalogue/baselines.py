@@ -15,7 +15,7 @@ USUAL: Final = "peer:nccl_evidence:usual"
 REMEMBERED: Final = "peer:nccl_evidence:remembered"
 SPREAD: Final = "peer:nccl_evidence:spread"
 
-MEMORY = "12h"
+MEMORY = "1d"
 """How long what was learned is remembered without a healthy sample."""
 
 LEAST = 0.1
@@ -54,7 +54,7 @@ def need(of: Evidence, strays: str, least: float = LEAST) -> str:
 
 
 def last(series: str, when: str = "") -> str:
-    """What was last learned, within half a day."""
+    """What was last learned, within a day."""
     return f"last_over_time({series}[{MEMORY}]{when})"
 
 

@@ -4,7 +4,7 @@
 A sample is believed only when a minute later nobody objects: nothing is learned around a verdict or a pause, so
 a fault teaches nothing however long it lasts, and nothing while the job does something else, as in an evaluation. While
 somebody is called late in a job without a past, the lateness of those who are not late is learned, so that a wrong
-verdict does not keep up itself. What was learned last is remembered for half a day. A job that comes to other nodes is
+verdict does not keep up itself. What was learned last is remembered for a day. A job that comes to other nodes is
 learned anew. All evidence learns in the same way; the label ``of`` says which it is.
 """
 
@@ -109,7 +109,7 @@ unless on (<job>) {unfamiliar("<objected_within>")}
         name=REMEMBERED,
         question="What was evidence used to when anything was last learned of it?",
         healthy="absent; a row for everything of which nothing is learned now",
-        # Here, and not wherever it is asked for: half a day of every GPU is much to read in every dump.
+        # Here, and not wherever it is asked for: a day of every GPU is much to read in every dump.
         expr=f"""
 {last(USUAL)}
 unless {USUAL}
@@ -117,7 +117,7 @@ unless on (<job>) {MOVED}
 {SEEN}""",
         unit=Unit.COUNT,
         labels=(*_LABELS, "evidence"),
-        sources=f"Half a day: longer than most faults last that a job survives. {SEEN_SOURCES}",
+        sources=f"A day: longer than any fault that a job survives. {SEEN_SOURCES}",
         group=groups.USUAL,
     ),
     Signal(
