@@ -38,6 +38,17 @@ def usual(of: Evidence, chosen: str = "") -> str:
     return f"({learned} or {remembered})"
 
 
+SPREAD_OF = "spread of "
+"""Before the evidence of which a remembered spread is."""
+
+
+def strays(of: Evidence) -> str:
+    """How far evidence strayed last, as ``spread``, but read from what is remembered. Matched with its values ``ignoring (of)``."""
+    learned = f"last_over_time({only(SPREAD, of)}[<last_learned>])"
+    remembered = f'last_over_time({REMEMBERED}{{of="{SPREAD_OF}{of}"}}[<slow_result>])'
+    return f"({learned} or ignoring (of) {remembered})"
+
+
 def shown(of: Evidence, chosen: str = "", when: str = "") -> str:
     """What evidence was last used to, for boards: as one series, whose window hangs on no engine."""
     return last(only(USUAL, of, chosen), when)

@@ -11,7 +11,18 @@ learned anew. All evidence learns in the same way; the label ``of`` says which i
 from __future__ import annotations
 
 from dashgen.catalogue import groups
-from dashgen.catalogue.baselines import HEALTHY, REMEMBERED, SPREAD, USUAL, Evidence, last, only, spread, unfamiliar
+from dashgen.catalogue.baselines import (
+    HEALTHY,
+    REMEMBERED,
+    SPREAD,
+    SPREAD_OF,
+    USUAL,
+    Evidence,
+    last,
+    only,
+    spread,
+    unfamiliar,
+)
 from dashgen.catalogue.signals import lateness, throughput, transport
 from dashgen.catalogue.signals.freshness import MOVED, ON_NODES, SEEN, SEEN_SOURCES, WENT_ON
 from dashgen.model import Signal, Unit, indented, labelled
@@ -57,6 +68,8 @@ quantile by (<job>, transport) (
   0.5,
   {indented(_strays("slowness"))}
 )"""
+
+_OF_PATHS = f'{SPREAD}{{of=~"bandwidth|slowness"}}'
 
 SIGNALS = (
     Signal(
@@ -106,21 +119,6 @@ unless on (<job>) {unfamiliar("<objected_within>")}
         group=groups.USUAL,
     ),
     Signal(
-        name=REMEMBERED,
-        question="What was evidence used to when anything was last learned of it?",
-        healthy="absent; a row for everything of which nothing is learned now",
-        # Here, and not wherever it is asked for: a day of every GPU is much to read in every dump.
-        expr=f"""
-{last(USUAL)}
-unless {USUAL}
-unless on (<job>) {MOVED}
-{SEEN}""",
-        unit=Unit.COUNT,
-        labels=(*_LABELS, "evidence"),
-        sources=f"A day: longer than any fault that a job survives. {SEEN_SOURCES}",
-        group=groups.USUAL,
-    ),
-    Signal(
         name=SPREAD,
         question="How far does evidence stray from what it is used to?",
         healthy="small, and steady",
@@ -146,6 +144,29 @@ or
         unit=Unit.RATIO,
         labels=_LABELS,
         sources="Between the 16th and the 84th percentile lie two standard deviations of normal noise, and no outlier counts; ten samples tell half of what many do.",
+        group=groups.USUAL,
+    ),
+    Signal(
+        name=REMEMBERED,
+        question="What was evidence used to, and how far did it stray, when anything was last learned of it?",
+        healthy="absent; a row for everything of which nothing is learned now",
+        # Here, and not wherever it is asked for: a day of every GPU is much to read in every dump.
+        expr=f"""
+(
+  {last(USUAL)}
+  unless {USUAL}
+  or
+  label_replace(
+    {last(_OF_PATHS)}
+    unless {_OF_PATHS},
+    "of", "{SPREAD_OF}$1", "of", "(.+)"
+  )
+)
+unless on (<job>) {MOVED}
+{SEEN}""",
+        unit=Unit.COUNT,
+        labels=(*_LABELS, "evidence"),
+        sources=f"A day: longer than any fault that a job survives. {SEEN_SOURCES}",
         group=groups.USUAL,
     ),
 )

@@ -76,13 +76,12 @@ _LEFT_BEHIND = f"""
 
 
 # One file alone still says what was measured last, while the processes of the others have written theirs without it. For some
-# time, as of GPUs that rest, and since before that: when a pause ends, one file is the first that says anything.
-_COMMUNICATED = "group by (<job>, <node>, <gpu>) (last_over_time(gpu:nccl_exec:sum[<until_known>]))"
+# time, as of GPUs that rest, and not just now: when a pause ends, one file is the first that says anything.
+_COMMUNICATED = "group by (<job>, <node>, <gpu>) (last_over_time(gpu:nccl_exec:sum[<until_known>] offset <result_ago>))"
 _UNWRITTEN = f"""
 (
   {_COMMUNICATED}
   and on (<job>) count by (<job>) ({_COMMUNICATED}) == 1
-  and on (<job>, <node>, <gpu>) last_over_time(gpu:nccl_exec:sum[<until_known>] offset <until_known>)
   and on (<job>) <collectives>{{{FIRST}, <selector>}}
   unless on (<job>) {indented(_LEFT_BEHIND)}
 )

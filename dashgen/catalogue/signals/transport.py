@@ -12,7 +12,7 @@ within a domain every node is a path of its own, across domains every GPU number
 from __future__ import annotations
 
 from dashgen.catalogue import groups
-from dashgen.catalogue.baselines import spread, usual
+from dashgen.catalogue.baselines import strays, usual
 from dashgen.catalogue.signals.freshness import LATELY, NEW, SEEN, SEEN_SOURCES, STAYED
 from dashgen.model import Signal, Unit
 
@@ -106,7 +106,7 @@ LOST_SOURCES = (
     "ByteDance's traces (2 %; 0.6 to 4.3 %): floors keep z-scores from exploding (Nebius saw z = 577 on a healthy run). Half of the kinds: in a job of a "
     "foreign simulator one message of four fell to a third in every other dump, and a mean weighted by what each knows believed it alone."
 )
-NOISE = by_half(f"({spread('bandwidth')} and ignoring (of) {_NOW})")
+NOISE = by_half(f"({strays('bandwidth')} and ignoring (of) {_NOW})")
 """How far the bandwidth of each transport strays on its own, of kinds that are told now."""
 WHOLE = 'transport!="", <node>="", <gpu>=""'
 """A whole transport among the suspects, not one of its paths."""

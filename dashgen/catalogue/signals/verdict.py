@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dashgen.catalogue import groups
-from dashgen.catalogue.baselines import LEAST_OF_MANY, need, spread, without_past
+from dashgen.catalogue.baselines import LEAST_OF_MANY, need, strays, without_past
 from dashgen.catalogue.names import SINCE, VERDICT
 from dashgen.catalogue.signals.freshness import IN_THIS_DUMP, NEW
 from dashgen.catalogue.signals.lateness import (
@@ -48,7 +48,7 @@ _ONE = f"""(
   {NEW}
 )"""
 _PATH_STRAYS = f"""(
-  {spread("slowness")}
+  {strays("slowness")}
   or ignoring (of)
   0 * peer:nccl_slowness:ratio
 )"""
