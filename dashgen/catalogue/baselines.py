@@ -14,6 +14,8 @@ HEALTHY: Final = "peer:nccl_evidence:healthy"
 USUAL: Final = "peer:nccl_evidence:usual"
 REMEMBERED: Final = "peer:nccl_evidence:remembered"
 SPREAD: Final = "peer:nccl_evidence:spread"
+SPREAD_OF: Final = "spread of "
+"""In the label ``of``, before the evidence of which a remembered spread is."""
 
 MEMORY = "1d"
 """How long what was learned is remembered without a healthy sample."""
@@ -38,10 +40,6 @@ def usual(of: Evidence, chosen: str = "") -> str:
     return f"({learned} or {remembered})"
 
 
-SPREAD_OF = "spread of "
-"""Before the evidence of which a remembered spread is."""
-
-
 def strays(of: Evidence) -> str:
     """How far evidence strayed last, as ``spread``, but read from what is remembered. Matched with its values ``ignoring (of)``."""
     learned = f"last_over_time({only(SPREAD, of)}[<last_learned>])"
@@ -59,9 +57,9 @@ def spread(of: Evidence, chosen: str = "", when: str = "") -> str:
     return last(only(SPREAD, of, chosen), when)
 
 
-def need(of: Evidence, strays: str, least: float = LEAST) -> str:
+def need(of: Evidence, noise: str, least: float = LEAST) -> str:
     """What evidence must reach to convince: so many standard deviations, and an effect."""
-    return f"clamp_min({DEVIATIONS[of]:g} * {strays}, {least:g})"
+    return f"clamp_min({DEVIATIONS[of]:g} * {noise}, {least:g})"
 
 
 def last(series: str, when: str = "") -> str:

@@ -137,7 +137,7 @@ def what(one: Incident) -> str:
 
 
 def where(one: Incident) -> str:
-    """Transport, node and GPU as far as they are known; who counts the GPU where it is not CUDA."""
+    """Transport, node and GPU as far as they are known; who may count the GPU of a stall."""
     counts = "(as nvidia-smi or CUDA counts)" if one.gpu and one.state == "stalled" else ""
     return " ".join(each for each in (one.transport, one.node, one.gpu, counts) if each) or "–"
 
