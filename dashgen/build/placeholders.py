@@ -172,6 +172,8 @@ def _times(site: Site) -> dict[str, str]:
         "long_pause_range": durations.text(long_pause),
         # Longer than a stall takes to be told, so that what was freed as it began is remembered for as long again.
         "freed_within": durations.text(2 * long_pause),
+        # As long again, so that what was freed is seen in two looks at who is gone.
+        "alive_within": durations.text(4 * long_pause),
     }
 
 

@@ -18,20 +18,28 @@ def _on_nodes(operation: str, by_host: str, nodes: str = _NODES) -> str:
   * on (<host>) group_left ()
   max by (<host>) (
     label_replace(
-      {by_host},
+      {indented(by_host, 6)},
       "<node_label>", "$1", "<dcgm_host>", "(.+)"
     )
   )
 )""".strip()
 
 
-# Whose GPUs work on a node that two jobs are on, nobody can tell.
+# Whose GPUs work on a node that two jobs are on, nobody can tell. A job whose files may be left over is present now and then.
 _ALONE_ON = f"""(
   {_NODES}
   unless on (<host>)
   count by (<host>) (group by (<job>, <node>) (<present>)) > 1
 )"""
-UTILISATION = _on_nodes("avg", "max by (<in><dcgm_host>) (min_over_time(<gpu_util>[<until_known>]))", _ALONE_ON)
+_OWN, _SHARED = (
+    f"""(
+  {_NODES}
+  {those} on (<host>)
+  count by (<host>) ({_NODES}) > 1
+)"""
+    for those in ("unless", "and")
+)
+UTILISATION = _on_nodes("avg", "max by (<in><dcgm_host>) (min_over_time(<gpu_util>[<until_known>]))", _OWN)
 """The least of some time: at the end of a pause kernels run before anything is known of it."""
 TENSOR_ACTIVE = _on_nodes(
     "avg", "avg by (<in><dcgm_host>) (max by (<in><dcgm_host>, <dcgm_uuid>) (<tensor_active>))", _ALONE_ON
@@ -55,6 +63,18 @@ label_replace(
   "<node_label>", "$1", "<dcgm_host>", "(.+)"
 )""".strip()
 """GPUs that rest alone on one of the job's nodes, numbered as the driver does: a dead process has no number any more."""
+
+# A file is named after its GPU. Where a neighbour writes its own, those that nobody writes are of jobs that are silent.
+_UNWRITTEN = """label_replace(
+  changes(<mtime>{file=~"<textfile_regex>"}[<4 dumps>]) == 0,
+  "<dcgm_uuid>", "GPU-$1", "file", ".*_(.+)[.]prom"
+)"""
+_KEPT = f"""max by (<in><dcgm_host>) (
+  <memory_used> / max_over_time(<memory_used>[<alive_within>])
+  and on (<dcgm_uuid>) {indented(_UNWRITTEN)}
+)"""
+ABANDONED = f"{_on_nodes('max', _KEPT, _SHARED)} < 0.5"
+"""Jobs that share their nodes with others, and whose GPUs have given their memory back."""
 
 # In the mean: a node whose processes died is not the job, nor is one that another job has taken.
 _ON_GPUS = _on_nodes("avg", "1048576 * max by (<in><dcgm_host>) (<memory_used>)")

@@ -11,7 +11,7 @@ from dashgen.catalogue.names import VERDICT
 from dashgen.catalogue.runbooks import HANGS
 from dashgen.catalogue.signals.degradation import SINCE
 from dashgen.catalogue.signals.freshness import FIRST, FORGOTTEN, IN_THIS_DUMP, LATELY
-from dashgen.catalogue.signals.hosts import ALONE, HELD, LONELY, MEMORY, TENSOR_ACTIVE, UTILISATION, freed
+from dashgen.catalogue.signals.hosts import ABANDONED, ALONE, HELD, LONELY, MEMORY, TENSOR_ACTIVE, UTILISATION, freed
 from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit, indented, labelled
 
 _WATCHDOG = 480
@@ -135,6 +135,7 @@ QUIET = Signal(
             "throughput",
             _evidence("idle", f'{_QUIET} and on (<job>) job:training_throughput:current{{evidence="reported"}}'),
         ),
+        ("dcgm", _evidence("gone", f"{_NOT_FORGOTTEN}\nand on (<job>) {ABANDONED}")),
         ("dcgm", _evidence("idle", f"{_QUIET}\nand on (<job>)\n{HELD}")),
         ("counters", _evidence("gone", f"{_NOT_FORGOTTEN}\nand on (<job>) {_LEFT_BEHIND}")),
         (
