@@ -71,7 +71,7 @@ _UNWRITTEN = """label_replace(
 )"""
 _KEPT = f"""max by (<in><dcgm_host>) (
   <memory_used> / max_over_time(<memory_used>[<alive_within>])
-  and on (<dcgm_uuid>) {indented(_UNWRITTEN)}
+  and on (<in><dcgm_uuid>) {indented(_UNWRITTEN)}
 )"""
 ABANDONED = f"{_on_nodes('max', _KEPT, _SHARED)} < 0.5"
 """Jobs that share their nodes with others, and whose GPUs have given their memory back."""

@@ -90,12 +90,13 @@ _WHILE_IT_COSTS = "and on (<job>) job:training_throughput_loss:ratio > 0.05"
 
 
 class _Because(NamedTuple):
-    """A suspect and another, the cause, which takes its place; what both share, and a condition of the cause."""
+    """A suspect and another, the cause, which takes its place; what both share, a condition of the cause, and by how many dumps it may begin later."""
 
     effect: str
     shared: str
     cause: str
     but: str = ""
+    dumps: int = 3
 
 
 # Who is late explains a path whose members wait for it. A late GPU explains a whole network as well: the best bandwidth is
@@ -134,8 +135,8 @@ _BLAMED = (
 )
 
 # Three dumps are what it takes to see who is late, and two to see a slow path: a late GPU takes the place of what its peers looked
-# like before. So does the same suspect, told better: the transport of a slow network, and the GPU of a late node while it is
-# late itself. Nobody waits for that: of a slow node's GPUs another one may be the latest in every dump.
+# like before. So does the transport of a slow network take that of the network. Of a slow node's GPUs another one may be the latest in every dump: the
+# GPU takes its place that is blamed as soon as the node, and as long as it is.
 _TOLD_BETTER = (
     _Because('suspect!="straggler"', "<job>", 'suspect="straggler", <gpu>!=""'),
     _Because(_SOME_PATH, "<job>", 'suspect="network", transport!=""'),
@@ -143,11 +144,12 @@ _TOLD_BETTER = (
         'suspect="straggler", <gpu>=""',
         "<job>, <node>",
         'suspect="straggler", <gpu>!=""',
-        " and job:nccl_suspect:score",
+        " and job:nccl_suspect:since",
+        dumps=1,
     ),
 )
 
-# A cause that is blamed since before, or three dumps later at most; and for a moment after.
+# A cause that is blamed since before, or some dumps later at most; and for a moment after.
 _EXPLAINED = "\n".join(
     f"""unless (
   job:nccl_suspect:since{{{each.effect}}}
@@ -157,7 +159,7 @@ _EXPLAINED = "\n".join(
   min by ({each.shared}) (
     last_over_time(job:nccl_suspect:since{{{each.cause}}}[<6 dumps>]){each.but}
   )
-  - 3 * <dump>
+  - {each.dumps} * <dump>
 )"""
     for each in _TOLD_BETTER
 )
