@@ -90,13 +90,12 @@ _WHILE_IT_COSTS = "and on (<job>) job:training_throughput_loss:ratio > 0.05"
 
 
 class _Because(NamedTuple):
-    """A suspect and another, the cause, which takes its place; what both share, a condition of the cause, and by how many dumps it may begin later."""
+    """A suspect and another, the cause, which takes its place; what both share, and a condition of the cause."""
 
     effect: str
     shared: str
     cause: str
     but: str = ""
-    dumps: int = 3
 
 
 # Who is late explains a path whose members wait for it. A late GPU explains a whole network as well: the best bandwidth is
@@ -135,21 +134,13 @@ _BLAMED = (
 )
 
 # Three dumps are what it takes to see who is late, and two to see a slow path: a late GPU takes the place of what its peers looked
-# like before. So does the transport of a slow network take that of the network. Of a slow node's GPUs another one may be the latest in every dump: the
-# GPU takes its place that is blamed as soon as the node, and as long as it is.
+# like before. So does the transport of a slow network take that of the network.
 _TOLD_BETTER = (
     _Because('suspect!="straggler"', "<job>", 'suspect="straggler", <gpu>!=""'),
     _Because(_SOME_PATH, "<job>", 'suspect="network", transport!=""'),
-    _Because(
-        'suspect="straggler", <gpu>=""',
-        "<job>, <node>",
-        'suspect="straggler", <gpu>!=""',
-        " and job:nccl_suspect:since",
-        dumps=1,
-    ),
 )
 
-# A cause that is blamed since before, or some dumps later at most; and for a moment after.
+# A cause that is blamed since before, or three dumps later at most; and for a moment after.
 _EXPLAINED = "\n".join(
     f"""unless (
   job:nccl_suspect:since{{{each.effect}}}
@@ -157,12 +148,23 @@ _EXPLAINED = "\n".join(
   job:nccl_suspect:score{{{each.effect}}} ^ 0 * time()
 ) > on ({each.shared}) group_left () (
   min by ({each.shared}) (
-    last_over_time(job:nccl_suspect:since{{{each.cause}}}[<6 dumps>]){each.but}
+    last_over_time(job:nccl_suspect:since{{{each.cause}}}[<6 dumps>])
   )
-  - {each.dumps} * <dump>
+  - 3 * <dump>
 )"""
     for each in _TOLD_BETTER
 )
+
+# Of a slow node's GPUs another one may be the latest in every dump. One of a late node is told while it is blamed, if it was as soon
+# as the node, and else from its third dump on.
+_ITS_GPU = """unless (
+  clamp_min(job:nccl_suspect:since{suspect="straggler", <gpu>=""}, time() - 3 * <dump>)
+  or
+  job:nccl_suspect:score{suspect="straggler", <gpu>=""} ^ 0 * time()
+) > on (<job>, <node>) group_left () (
+  min by (<job>, <node>) (job:nccl_suspect:since{suspect="straggler", <gpu>!=""})
+  - <dump>
+)"""
 
 
 def _named(transports: str) -> str:
@@ -349,7 +351,7 @@ label_replace(
         * time()
       )
       """
-        + indented(_EXPLAINED, 6)
+        + indented(f"{_EXPLAINED}\n{_ITS_GPU}", 6)
         + """
     )
   ) ^ 0 * job:nccl_suspect:depth, "<gpu_label>", "", "transport", "mixed"),
