@@ -560,6 +560,23 @@ def test_a_late_gpu_that_costs_throughput_is_told_where_little_is_communicated(
 Named = tuple[str, str | None, str | None]
 
 
+def test_a_slow_node_is_told_at_once_although_another_of_its_gpus_is_the_latest_in_every_other_dump() -> None:
+    begins, lasts, turn = 1800, 480, 70
+    slow = {"kind": "slow-node", "node": "node02", "percent": 15, "start": f"{begins}s", "end": f"{begins + lasts}s"}
+    latest = [
+        {"kind": "late-gpu", "node": "node02", "percent": 15, "start": f"{start}s", "end": f"{start + turn}s"}
+        | {"gpu": 3 * number % 8}
+        for number, start in enumerate(range(begins, begins + lasts, turn))
+    ]
+    job = {"id": "1", "preset": "fsdp", "nodes": 4}
+    alerts = fired(Site(), {"lasts": "45m", "jobs": [job], "events": [slow, *latest]})
+    pages = [each for each in alerts if dict(each.labels)["severity"] == "critical"]
+    assert named(pages) == {"critical": {("straggler", "node02", None)}}
+    assert len(pages) == len(PACKS)
+    assert max(each.firing[0][0] for each in pages) - USUAL["start"].timestamp() - begins < 240
+    assert len({dict(each.labels)["gpu"] for each in alerts if each.alert == "NcclGpuLate"}) <= 1
+
+
 def without_a_past(percent: Callable[[int, int], float], nodes: int = 4) -> list[Firing]:
     """The alerts where each GPU, by node and number, is slower by so many percent all along; throughput is not told."""
     slower = {(node, gpu): percent(node, gpu) for node in range(1, nodes + 1) for gpu in range(8)}
