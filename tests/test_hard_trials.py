@@ -653,6 +653,22 @@ def test_a_hang_pages_and_a_killed_job_does_not_although_another_job_works_on_th
     assert {job for _, job in alerts} <= {"1"}
 
 
+def test_a_job_that_loses_throughput_while_its_communication_is_as_it_was_is_a_note_and_no_ticket() -> None:
+    """As by a cap of the power of all of its GPUs."""
+    site = config.site({"companions": {"throughput": {"metric": "megatron_training_throughput_tflops"}}}, "test")
+    begin = USUAL["start"].timestamp() + 1800
+
+    def slower(series: Iterable[Series]) -> Iterator[Series]:
+        for one in series:
+            capped = one.name == "megatron_training_throughput_tflops"
+            yield replace(one, values=np.where(one.times < begin, 1, 0.8) * one.values) if capped else one
+
+    told = fired(site, {"lasts": "55m", "events": []}, change=slower)
+    assert {(each.alert, dict(each.labels)["severity"]) for each in told} == {("NcclThroughputLost", "info")}
+    assert len(told) == len({Sensitivity.MEDIUM, Sensitivity.HIGH})
+    assert all(600 <= each.firing[0][0] - begin < 780 for each in told)
+
+
 PAUSES = {"kind": "checkpoint", "lasts": "100s", "every": "17m"}
 OTHER_MESSAGES = {"kind": "message-size", "groups": ["tp"], "factor": 0.5, "start": "30m"}
 

@@ -49,6 +49,7 @@ SIGNALS: tuple[Signal, ...] = (
 
 ALERTS: tuple[Alert, ...] = (
     *degradation.ALERTS,
+    *throughput.ALERTS,
     *stalls.ALERTS,
     *telemetry.ALERTS,
     *shape.ALERTS,

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from dashgen.catalogue import groups
 from dashgen.catalogue.baselines import ANOTHER, usual
+from dashgen.catalogue.runbooks import COMMUNICATION
 from dashgen.catalogue.signals.freshness import NEW, SEEN
 from dashgen.catalogue.signals.hosts import TENSOR_ACTIVE
-from dashgen.model import Signal, Unit, labelled
+from dashgen.model import Alert, Runbook, Sensitivity, Severity, Signal, Tier, Unit, labelled
 
 CURRENT = Signal(
     name="job:training_throughput:current",
@@ -75,5 +76,43 @@ round(
         labels=("<job>", "evidence"),
         sources="Two dumps: a checkpoint is a loss in one line of the training log.",
         group=groups.VERDICT,
+    ),
+)
+
+# A note: a schedule, or fewer nodes, may be the reason as well.
+_NOTE = Tier(threshold=0.10, dumps=20, severity=Severity.INFO, keep_firing=10)
+
+ALERTS = (
+    Alert(
+        name="NcclThroughputLost",
+        kind="degradation",
+        explained_by={"NcclJobStalled": "job", "NcclJobDegraded": "job"},
+        signal="job:training_throughput_loss:ratio",
+        expr="""
+job:training_throughput_loss:ratio > <threshold>
+unless on (<job>) job:nccl_verdict:depth{state!~"healthy|unknown"}""",
+        limit="more than <threshold %> of the throughput is lost, and the verdict blames nobody",
+        summary="Job <this_job> has lost throughput, and nothing in its communication tells why.",
+        description="Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput (evidence: {{ $labels.evidence }}), "
+        "while no path is slower than it is used to, and nobody comes late. Look first at what all of its ranks share: clocks and power, "
+        "storage and loaders; or at the job itself: another batch size, longer sequences, fewer nodes.",
+        tiers=dict.fromkeys((Sensitivity.MEDIUM, Sensitivity.HIGH), _NOTE),
+        sources="A tenth, as for what convinces of a suspect; twenty dumps are the ten minutes after which a job that does something else has "
+        "changed for good. In 540 random jobs eight such losses last as long: two are faults that nothing else tells, and the others a restart, a requeue on fewer nodes, "
+        "and jobs that do less by themselves. That is too many for a ticket.",
+        dashboard="job",
+        runbook=Runbook(
+            meaning="The job does less work per second than it is used to, and its communication tells no cause: where all ranks are "
+            "slower alike, nobody waits for anybody.",
+            look_first=(
+                "Job board: since when, and did messages or the number of GPUs change in the same minute?",
+                "Clocks, power and temperature of the job's GPUs: a cap of a rack or a row slows all of them.",
+                "Storage and loaders: does each step begin late, does a checkpoint take longer than it did?",
+            ),
+            tell_apart=COMMUNICATION,
+            act=(
+                "Look at the network last. Ask whoever caps power or runs the file system, and whoever changed the job.",
+            ),
+        ),
     ),
 )
