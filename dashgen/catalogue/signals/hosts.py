@@ -25,21 +25,18 @@ def _on_nodes(operation: str, by_host: str, nodes: str = _NODES) -> str:
 )""".strip()
 
 
-# Whose GPUs work on a node that two jobs are on, nobody can tell. A job whose files may be left over is present now and then.
-_ALONE_ON = f"""(
-  {_NODES}
-  unless on (<host>)
-  count by (<host>) (group by (<job>, <node>) (<present>)) > 1
-)"""
-_OWN, _SHARED = (
-    f"""(
+def _nodes(those: str, known: str = _NODES) -> str:
+    """The job's nodes, ``unless`` several of the ``known`` jobs are on them, or those alone ``and`` no others."""
+    return f"""(
   {_NODES}
   {those} on (<host>)
-  count by (<host>) ({_NODES}) > 1
+  count by (<host>) ({known}) > 1
 )"""
-    for those in ("unless", "and")
-)
-UTILISATION = _on_nodes("avg", "max by (<in><dcgm_host>) (min_over_time(<gpu_util>[<until_known>]))", _OWN)
+
+
+# Whose GPUs work on a node that two jobs are on, nobody can tell. A silent job, whose files may be left over, is present now and then.
+_ALONE_ON = _nodes("unless", "group by (<job>, <node>) (<present>)")
+UTILISATION = _on_nodes("avg", "max by (<in><dcgm_host>) (min_over_time(<gpu_util>[<until_known>]))", _nodes("unless"))
 """The least of some time: at the end of a pause kernels run before anything is known of it."""
 TENSOR_ACTIVE = _on_nodes(
     "avg", "avg by (<in><dcgm_host>) (max by (<in><dcgm_host>, <dcgm_uuid>) (<tensor_active>))", _ALONE_ON
@@ -65,15 +62,15 @@ label_replace(
 """GPUs that rest alone on one of the job's nodes, numbered as the driver does: a dead process has no number any more."""
 
 # A file is named after its GPU. Where a neighbour writes its own, those that nobody writes are of jobs that are silent.
-_UNWRITTEN = """label_replace(
+_FILES_AT_REST = """label_replace(
   changes(<mtime>{file=~"<textfile_regex>"}[<4 dumps>]) == 0,
   "<dcgm_uuid>", "GPU-$1", "file", ".*_(.+)[.]prom"
 )"""
 _KEPT = f"""max by (<in><dcgm_host>) (
   <memory_used> / max_over_time(<memory_used>[<alive_within>])
-  and on (<in><dcgm_uuid>) {indented(_UNWRITTEN)}
+  and on (<in><dcgm_uuid>) {indented(_FILES_AT_REST)}
 )"""
-ABANDONED = f"{_on_nodes('max', _KEPT, _SHARED)} < 0.5"
+ABANDONED = _on_nodes("max", _KEPT, _nodes("and")) + " < 0.5"
 """Jobs that share their nodes with others, and whose GPUs have given their memory back."""
 
 # In the mean: a node whose processes died is not the job, nor is one that another job has taken.

@@ -94,7 +94,7 @@ unless on (<job>) job:nccl_verdict:depth{state!~"healthy|unknown"}""",
         limit="more than <threshold %> of the throughput is lost, and the verdict blames nobody",
         summary="Job <this_job> has lost throughput, and nothing in its communication tells why.",
         description="Job <this_job> has lost {{ $value | humanizePercentage }} of its throughput (evidence: {{ $labels.evidence }}), "
-        "while no path is slower than it is used to, and nobody comes late. Look first at what all of its ranks share: clocks and power, "
+        "while nothing that Inspector tells is slower or later than it is used to. Look first at what all of its ranks share: clocks and power, "
         "storage and loaders; or at the job itself: another batch size, longer sequences, fewer nodes.",
         tiers=dict.fromkeys((Sensitivity.MEDIUM, Sensitivity.HIGH), _NOTE),
         sources="A tenth, as for what convinces of a suspect; twenty dumps are the ten minutes after which a job that does something else has "
