@@ -220,11 +220,13 @@ def test_a_recording_and_a_prometheus_give_the_same_reasons(served: Served, tmp_
     assert under("job:nccl_verdict:depth")[0].endswith(
         '",node="gpu-00000",state="degraded",suspect="straggler"}'  # two of its GPUs are equally late
     )
-    # They convince twice over, so they began two seconds before the dump told. The rail that waits is not blamed.
+    # They convince twice over, so they began two seconds before the dump told. The rail that waits is not blamed. Seven
+    # dumps later the links of the node are, of which nothing is known; the verdict stays with who was blamed first.
     blamed = [line for line in under("job:nccl_suspect:since") if line.startswith("= ")]
     assert [re.sub('gpu="GPU[12]",', "", line) for line in blamed] == [
-        '= 2025-01-01 12:01:58 {node="gpu-00000",suspect="straggler"}'
-    ] * 3
+        *['= 2025-01-01 12:01:58 {node="gpu-00000",suspect="straggler"}'] * 3,
+        "= and 1 more",
+    ]
     assert sum("gpu=" in line for line in blamed) == 2
     assert under(upstream("gpu_util"))[0].startswith("= 100% {")
     assert under("training_throughput_tflops_per_gpu")[0].startswith("= 299 {")

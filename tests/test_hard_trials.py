@@ -382,6 +382,18 @@ def test_a_job_that_was_requeued_is_learned_anew_and_who_slows_it_is_named(
     assert {(each["suspect"], each.get("node"), each.get("gpu")) for each in pages} == {who}
 
 
+def test_links_that_are_slow_since_the_job_came_to_their_node_are_named_until_they_are_mended() -> None:
+    slow = {"kind": "nvlink", "node": "node06", "bandwidth": 0.5, "start": "23m", "end": "45m"}
+    jobs = [each | {"preset": "tp-dp", "tp": 4} for each in MOVED]
+    found = fired(Site(), {"lasts": "50m", "jobs": jobs, "events": [slow]}, tiers=MEDIUM)
+    links = {("nvlink", "node06", None)}
+    assert named(found) == {"critical": links, "warning": links}
+    firing = [each.firing for each in found if each.alert == "NcclJobDegraded"]
+    begins = USUAL["start"].timestamp() + 23 * 60
+    assert min(start for ((start, _),) in firing) - begins < 240
+    assert max(end for ((_, end),) in firing) - begins >= 22 * 60, "evidence of its cost comes later"
+
+
 def test_another_program_under_the_same_id_has_lost_no_throughput() -> None:
     [job] = USUAL["jobs"]
     another = job | {"start": "21m", "preset": "tp-fsdp", "tp": 4, "tflops": 150}
@@ -733,18 +745,40 @@ def test_a_fault_of_most_of_a_day_is_one_page_until_it_ends() -> None:
     assert end >= fault.end.timestamp()
 
 
-def test_a_rail_that_is_slow_from_the_first_minute_is_named_until_it_ends() -> None:
+def named_twice(series: Iterable[Series]) -> Iterator[Series]:
+    """As where each GPU has two communicators inside its node, and the job tells their names."""
+    for one in series:
+        labels = dict(one.labels)
+        if labels.get("n_nodes") == "1":
+            for name in ("tensor", "context"):
+                yield replace(one, labels=tuple(sorted({**labels, "comm_name": name}.items())))
+        else:
+            yield one
+
+
+@pytest.mark.parametrize(
+    ("scenario", "change", "place"),
+    [
+        pytest.param("nic-slow", list, ("network", None, "GPU1"), id="rail"),
+        pytest.param("nvlink-node", list, ("nvlink", "node02", None), id="links of a node"),
+        pytest.param("nvlink-node", named_twice, ("nvlink", "node02", None), id="links of a node, two communicators"),
+    ],
+)
+def test_a_path_that_is_slow_from_the_first_minute_is_named_until_it_ends(
+    scenario: str, change: Callable[[list[Series]], Iterable[Series]], place: Named
+) -> None:
     """Nothing is known that it could be compared with but its like, and it must not become what the job is used to."""
-    told = yaml.safe_load(scenario_path("nic-slow").read_text())
-    [adapter] = told["events"]
-    told |= {"name": "from-start", "expect": {}, "events": [adapter | {"start": "0m"}]}
-    one = simulated(told)
-    [fault] = (each for each in one.recording.faults if each.kind == "nic")
+    told = yaml.safe_load(scenario_path(scenario).read_text())
+    [slow] = told["events"]
+    alerts = fired(Site(), told | {"events": [slow | {"start": "0m"}]}, change)
+    begins = told["start"].timestamp()
+    ends = begins + 60 * int(slow["end"].removesuffix("m"))
     named = {}
-    for each in execute(one, rule_files(Site())):
+    for each in alerts:
         labels = dict(each.labels)
         if "suspect" in labels:
-            named[labels["sensitivity"], labels["severity"]] = (labels["suspect"], labels["gpu"], each.firing)
+            found = labels["suspect"], labels.get("node"), labels.get("gpu")
+            named[labels["sensitivity"], labels["severity"]] = (found, each.firing)
     pages = {
         ("low", "critical"),
         ("medium", "critical"),
@@ -753,11 +787,11 @@ def test_a_rail_that_is_slow_from_the_first_minute_is_named_until_it_ends() -> N
         ("high", "warning"),
     }
     assert set(named) == pages
-    for suspect, gpu, firing in named.values():
-        assert (suspect, gpu) == ("network", "GPU1")
+    for found, firing in named.values():
+        assert found == place
         [(start, end)] = firing
-        assert start - fault.start.timestamp() <= 480
-        assert end >= fault.end.timestamp()
+        assert start - begins <= 480
+        assert end >= ends
 
 
 def test_a_verdict_stays_where_every_other_dump_is_scraped_and_from_all_nodes_at_once() -> None:

@@ -12,9 +12,9 @@ within a domain every node is a path of its own, across domains every GPU number
 from __future__ import annotations
 
 from dashgen.catalogue import groups
-from dashgen.catalogue.baselines import strays, usual
+from dashgen.catalogue.baselines import strays, usual, without_past
 from dashgen.catalogue.signals.freshness import LATELY, NEW, SEEN, SEEN_SOURCES, STAYED
-from dashgen.model import Signal, Unit
+from dashgen.model import Signal, Unit, indented
 
 PATH = ("<job>", "transport", "<node>", "<gpu>")
 LIKE = "<job>, n_nodes, nranks, kinds"
@@ -123,19 +123,6 @@ _LEAST = f"""(
       count_values by (<job>) ("nranks", sum by (<job>) ({LATELY}))
     )"""
 
-_SHAPE = "<job>, n_nodes, nranks"
-ALIKE = f"""unless on (<job>) (
-  group by ({LIKE}) (gpu:nccl_exec:sum)
-  unless on ({LIKE})
-  count_values by ({_SHAPE}) (
-    "kinds",
-    count by ({_SHAPE}) (group by ({_SHAPE}, collective, message_size, algo_proto) (peer:nccl_busbw:best{{<waiting>}}))
-  )
-)"""
-"""Only jobs whose GPU numbers all send the same: as stages of a pipeline and groups of experts, some may send other sizes
-than the others. Each then has fewer kinds of collectives than all have together, and a rail that is slower may just send more.
-"""
-
 FAMILIAR = Signal(
     name="job:nccl_familiar:ratio",
     question="How much of its usual communication does the job do now?",
@@ -191,6 +178,38 @@ def held_up(dumps: int = 2) -> str:
     nvlink = 'transport="nvlink"'
     return f"{_slowness(nvlink, dumps)} - ignoring (of) {usual('slowness', nvlink)}"
 
+
+_SHAPE = "<job>, n_nodes, nranks"
+# Only transports over which all GPUs of the job send the same: as stages of a pipeline and groups of experts, some may send other
+# sizes than the others. Each then has fewer kinds of collectives than all have together, and a path that is slower may just send
+# more. A GPU may have several communicators of one shape whose names are told, or each group of GPUs one with a name of its own.
+_ALIKE = f"""unless on (<job>, transport) (
+  (
+    group by ({LIKE}) (gpu:nccl_exec:sum)
+    unless on ({LIKE}) (
+      count_values by ({_SHAPE}) ("kinds", count by ({_SHAPE}) (peer:nccl_busbw:best{{<waiting>}}))
+      or
+      count_values by ({_SHAPE}) (
+        "kinds",
+        count by ({_SHAPE}) (group by ({_SHAPE}, collective, message_size, algo_proto) (peer:nccl_busbw:best{{<waiting>}}))
+      )
+    )
+  )
+  {_ON_PATH}
+)"""
+# Of mixed communicators one number may always come early and look slow, so it waits for a past.
+_APART = 'peer:nccl_slowness:ratio{transport!="mixed"}'
+AMONG_LIKE = f"""(
+  {without_past(_APART)} > 0
+  and count_over_time({_APART}[<6 dumps in a row>]) >= <3 results>
+  unless ignoring (of) {usual("slowness")}
+  {indented(_ALIKE)}
+  {NEW}
+)"""
+"""How much slower than its like each path is of which nothing is known, beyond what a fixed position explains.
+
+A fault that is there from the start would be learned. After a pause, or in the first minutes, three dumps must say so.
+"""
 
 DROP = Signal(
     name="peer:nccl_busbw_drop:ratio",

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dashgen.catalogue import groups
-from dashgen.catalogue.baselines import LEAST_OF_MANY, need, strays, without_past
+from dashgen.catalogue.baselines import LEAST_OF_MANY, need, strays
 from dashgen.catalogue.names import SINCE, VERDICT
 from dashgen.catalogue.signals.freshness import IN_THIS_DUMP, NEW
 from dashgen.catalogue.signals.lateness import (
@@ -26,24 +26,19 @@ from dashgen.catalogue.signals.lateness import (
     late_from,
 )
 from dashgen.catalogue.signals.stalls import BUSY, GONE, HABIT, WATCHED
-from dashgen.catalogue.signals.transport import ALIKE, ALL, LOST, LOST_SOURCES, NOISE, beyond, held_up
+from dashgen.catalogue.signals.transport import ALL, AMONG_LIKE, LOST, LOST_SOURCES, NOISE, beyond, held_up
 from dashgen.model import Signal, Unit, indented, labelled
 
 SUSPECT = ("<job>", "suspect", "transport", "<node>", "<gpu>")
 
 # One path is slow among equal ones. The nodes of a domain of several wait for each other, so their links take as many dumps as
-# it takes to see who is late. Before anything is learned rails are compared: a GPU number does the same on all nodes, a node
-# may do something of its own. Of mixed communicators one number may always come early and look slow, so it waits for a past.
-_ACROSS = 'peer:nccl_slowness:ratio{transport="network"}'
-_ONE = f"""(
+# it takes to see who is late.
+_PATH = f"""(
   (
     {beyond()}
     unless on (<job>, transport) {indented(ACROSS_NODES, 4)}
     or
     {held_up(dumps=3)}
-    or
-    {without_past(_ACROSS)}
-    {indented(ALIKE, 4)}
   )
   {NEW}
 )"""
@@ -78,7 +73,6 @@ _BY_COST = """* on (<job>) group_left ()
   or on (<job>)
   job:nccl_gpus:count ^ 0
 )"""
-
 
 # The best GPU, or the fast path, may be one of which nothing is heard any more, and the rest look slow.
 _FEWER = "max_over_time(job:nccl_gpus:count[<2 dumps in a row>]) <= 0.9 * max_over_time(job:nccl_gpus:count[2h])"
@@ -208,7 +202,8 @@ _WHOLE = f"""(
   )
 )"""
 _SLOW = _named(f"{_WHOLE}\n/ on (<job>, transport) group_left () {need('bandwidth', NOISE)}")
-_SLOW_PATH = _named(f"{_ONE}\n/ ignoring (of) {need('slowness', _PATH_STRAYS, LEAST_OF_MANY)}")
+_SLOW_PATH = _named(f"{_PATH}\n/ ignoring (of) {need('slowness', _PATH_STRAYS, LEAST_OF_MANY)}")
+_SLOW_AMONG_LIKE = _named(f"{AMONG_LIKE} / {LEAST_OF_MANY:g}")
 _LATE = _late(f"\n/ {_LATE_NEED}")
 
 SIGNALS = (
@@ -218,7 +213,7 @@ SIGNALS = (
         healthy="around zero: somebody is always the slowest",
         expr="\nor".join(
             (
-                _named(f"{LOST}\nor\n{_ONE}"),
+                _named(f"{LOST}\nor\n{_PATH}\nor\n{AMONG_LIKE}"),
                 _late(),
                 _SLOW_COMMUNICATOR,
                 _SOMEBODY_LATE,
@@ -227,7 +222,7 @@ SIGNALS = (
         unit=Unit.RATIO,
         labels=SUSPECT,
         sources=LOST_SOURCES
-        + " More than half of the GPUs, at 0.7 of the latest: mates of one late GPU are held up across nodes only, so by half. A rail without a past: a fifth in six dumps, as for lateness; "
+        + " More than half of the GPUs, at 0.7 of the latest: mates of one late GPU are held up across nodes only, so by half. A path without a past: a fifth in six dumps, as for lateness; "
         "the slowest of 415 random jobs that began healthy was slower by 0.32, and slow adapters by 0.4 to 0.58.",
         group=groups.VERDICT,
     ),
@@ -257,6 +252,8 @@ SIGNALS = (
     {_UNLESS_FREE}
   )
   {indented(comparable('suspect!="straggler"', _FEWER))}
+  or
+  {indented(_SLOW_AMONG_LIKE)}
   or
   {indented(_LATE)}
   {indented(_BY_COST)}
