@@ -201,14 +201,14 @@ _ALIKE = f"""unless on (<job>, transport) (
 _APART = 'peer:nccl_slowness:ratio{transport!="mixed"}'
 AMONG_LIKE = f"""(
   {without_past(_APART)} > 0
-  and count_over_time({_APART}[<6 dumps in a row>]) >= <3 results>
+  and count_over_time({_APART}[<3 dumps in a row>]) >= <2 results>
   unless ignoring (of) {usual("slowness")}
   {indented(_ALIKE)}
   {NEW}
 )"""
 """How much slower than its like each path is of which nothing is known, beyond what a fixed position explains.
 
-A fault that is there from the start would be learned. After a pause, or in the first minutes, three dumps must say so.
+A fault that is there from the start would be learned. In the first minutes two dumps are enough, as for who is late.
 """
 
 DROP = Signal(
