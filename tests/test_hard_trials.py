@@ -757,20 +757,23 @@ def named_twice(series: Iterable[Series]) -> Iterator[Series]:
 
 
 @pytest.mark.parametrize(
-    ("scenario", "change", "place"),
+    ("scenario", "tp", "change", "place"),
     [
-        pytest.param("nic-slow", list, ("network", None, "GPU1"), id="rail"),
-        pytest.param("nvlink-node", list, ("nvlink", "node02", None), id="links of a node"),
-        pytest.param("nvlink-node", named_twice, ("nvlink", "node02", None), id="links of a node, two communicators"),
+        pytest.param("nic-slow", 4, list, ("network", None, "GPU1"), id="rail"),
+        pytest.param("nic-slow", 2, list, ("network", None, None), id="one of two communicators of two numbers each"),
+        pytest.param("nvlink-node", 4, list, ("nvlink", "node02", None), id="links of a node"),
+        pytest.param(
+            "nvlink-node", 4, named_twice, ("nvlink", "node02", None), id="links of a node, two communicators"
+        ),
     ],
 )
 def test_a_path_that_is_slow_from_the_first_minute_is_named_until_it_ends(
-    scenario: str, change: Callable[[list[Series]], Iterable[Series]], place: Named
+    scenario: str, tp: int, change: Callable[[list[Series]], Iterable[Series]], place: Named
 ) -> None:
     """Nothing is known that it could be compared with but its like, and it must not become what the job is used to."""
     told = yaml.safe_load(scenario_path(scenario).read_text())
-    [slow] = told["events"]
-    alerts = fired(Site(), told | {"events": [slow | {"start": "0m"}]}, change)
+    [slow], [job] = told["events"], told["jobs"]
+    alerts = fired(Site(), told | {"events": [slow | {"start": "0m"}], "jobs": [job | {"tp": tp}]}, change)
     begins = told["start"].timestamp()
     ends = begins + 60 * int(slow["end"].removesuffix("m"))
     named = {}
