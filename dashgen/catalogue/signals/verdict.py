@@ -223,7 +223,7 @@ SIGNALS = (
         labels=SUSPECT,
         sources=LOST_SOURCES
         + " More than half of the GPUs, at 0.7 of the latest: mates of one late GPU are held up across nodes only, so by half. A path without a past: a fifth in six dumps, as for lateness; "
-        "the slowest of 415 random jobs that began healthy was slower by 0.32, and slow adapters by 0.4 to 0.58.",
+        "the slowest of 415 random jobs that began healthy was slower by 0.32, slow adapters by 0.4 to 0.65, and slow links by 0.6 to 0.8.",
         group=groups.VERDICT,
     ),
     Signal(
