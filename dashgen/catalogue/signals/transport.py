@@ -197,14 +197,15 @@ _ALIKE = f"""unless on (<job>, transport) (
   )
   {_ON_PATH}
 )"""
-_PATHS = "peer:nccl_slowness:ratio"
+
+_SLOWNESS = "peer:nccl_slowness:ratio"
 # One number of mixed communicators may always come early and look slow; a slow adapter slows all numbers of its communicator.
 AMONG_LIKE = f"""(
-  {without_past(_PATHS)} > 0
-  and count_over_time({_PATHS}[<3 dumps in a row>]) >= <2 results>
+  {without_past(_SLOWNESS)} > 0
+  and count_over_time({_SLOWNESS}[<3 dumps in a row>]) >= <2 results>
   unless ignoring (of) {usual("slowness")}
   unless on (<job>, transport)
-  count by (<job>, transport) ({without_past(f'{_PATHS}{{transport="mixed"}}')} > 0) == 1
+  count by (<job>, transport) ({without_past(f'{_SLOWNESS}{{transport="mixed"}}')} > 0) == 1
   {indented(_ALIKE)}
   {NEW}
 )"""

@@ -33,7 +33,7 @@ SUSPECT = ("<job>", "suspect", "transport", "<node>", "<gpu>")
 
 # One path is slow among equal ones. The nodes of a domain of several wait for each other, so their links take as many dumps as
 # it takes to see who is late.
-_PATH = f"""(
+_ONE = f"""(
   (
     {beyond()}
     unless on (<job>, transport) {indented(ACROSS_NODES, 4)}
@@ -202,7 +202,7 @@ _WHOLE = f"""(
   )
 )"""
 _SLOW = _named(f"{_WHOLE}\n/ on (<job>, transport) group_left () {need('bandwidth', NOISE)}")
-_SLOW_PATH = _named(f"{_PATH}\n/ ignoring (of) {need('slowness', _PATH_STRAYS, LEAST_OF_MANY)}")
+_SLOW_PATH = _named(f"{_ONE}\n/ ignoring (of) {need('slowness', _PATH_STRAYS, LEAST_OF_MANY)}")
 _SLOW_AMONG_LIKE = _named(f"{AMONG_LIKE} / {LEAST_OF_MANY:g}")
 _LATE = _late(f"\n/ {_LATE_NEED}")
 
@@ -213,7 +213,7 @@ SIGNALS = (
         healthy="around zero: somebody is always the slowest",
         expr="\nor".join(
             (
-                _named(f"{LOST}\nor\n{_PATH}\nor\n{AMONG_LIKE}"),
+                _named(f"{LOST}\nor\n{_ONE}\nor\n{AMONG_LIKE}"),
                 _late(),
                 _SLOW_COMMUNICATOR,
                 _SOMEBODY_LATE,
@@ -232,7 +232,8 @@ SIGNALS = (
         healthy="below a quarter",
         # Not read from the depth, which would be one step more from a sample to the verdict. Around a pause files stop one after
         # the other, and the few that are left have nobody to be compared with: most GPUs of the last three dumps must
-        # report in this very one. Who is late is late among peers.
+        # report in this very one. Who is late is late among peers, and so is a path slow of which nothing is known: no past is
+        # asked, so nothing is withheld where the past says nothing.
         expr=f"""
 (
   (
