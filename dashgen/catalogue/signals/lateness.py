@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dashgen.catalogue import baselines, groups
 from dashgen.catalogue.baselines import ANOTHER, LEAST, Evidence, need, unfamiliar, usual, without_past
 from dashgen.catalogue.signals.freshness import MOVED, NEW, SEEN, SEEN_SOURCES, STAYED
-from dashgen.catalogue.signals.transport import LIKE, held_up
+from dashgen.catalogue.signals.transport import ACROSS_NODES, LIKE, held_up
 from dashgen.model import Signal, Unit, indented
 
 GPU = ("<job>", "<node>", "<gpu>")
@@ -209,17 +209,6 @@ count by (<job>) (
 Who waits is later than the rest as well. A slow network makes nobody come later than he is used to.
 """
 
-# Communicators within one node have as many ranks as it has GPUs, a half or a quarter of them.
-_WITHIN_A_NODE = "\nor\n".join(
-    f'count_values by (<job>) ("nranks", max by (<job>, <node>) (<present>) / {part})' for part in (1, 2, 4)
-)
-ACROSS_NODES = f"""(
-  job:nccl_transport:info{{transport="nvlink"}}
-  unless on (<job>, nranks) (
-    {indented(_WITHIN_A_NODE, 4)}
-  )
-)"""
-"""Jobs with an NVLink domain of several nodes, as in a rack."""
 # A domain may span several nodes: those that wait in it arrive late at other domains together with the one they wait for.
 _WAITS = f"""max by (<job>, <node>) (
   clamp_min({held_up()}, 0)

@@ -179,10 +179,37 @@ def held_up(dumps: int = 2) -> str:
     return f"{_slowness(nvlink, dumps)} - ignoring (of) {usual('slowness', nvlink)}"
 
 
+# Communicators within one node have as many ranks as it has GPUs, a half or a quarter of them.
+_WITHIN_A_NODE = "\nor\n".join(
+    f'count_values by (<job>) ("nranks", max by (<job>, <node>) (<present>) / {part})' for part in (1, 2, 4)
+)
+ACROSS_NODES = f"""(
+  job:nccl_transport:info{{transport="nvlink"}}
+  unless on (<job>, nranks) (
+    {indented(_WITHIN_A_NODE, 4)}
+  )
+)"""
+"""Jobs with an NVLink domain of several nodes, as in a rack."""
+
+ONE_PATH = f"""(
+  (
+    {beyond()}
+    unless on (<job>, transport) {indented(ACROSS_NODES, 4)}
+    or
+    {held_up(dumps=3)}
+  )
+  {NEW}
+)"""
+"""What one path has lost beyond its like. The nodes of a domain of several wait for each other, so their links take as many dumps as
+it takes to see who is late.
+"""
+
 _SHAPE = "<job>, n_nodes, nranks"
 # Only transports over which all GPUs of the job send the same: as stages of a pipeline and groups of experts, some may send other
 # sizes than the others. Each then has fewer kinds of collectives than all have together, and a path that is slower may just send
 # more. A GPU may have several communicators of one shape whose names are told, or each group of GPUs one with a name of its own.
+# Nodes that talk to others, but of which no communicator holds all, as of several stages, need not be alike: some compute for longer
+# between collectives, and come together less closely. A domain of several nodes counts as one, so of those nobody knows.
 _ALIKE = f"""unless on (<job>, transport) (
   (
     group by ({LIKE}) (gpu:nccl_exec:sum)
@@ -196,6 +223,20 @@ _ALIKE = f"""unless on (<job>, transport) (
     )
   )
   {_ON_PATH}
+  or
+  label_replace(
+    group by (<job>) (gpu:nccl_exec:sum{{n_nodes!="1"}})
+    unless on (<job>) (
+      group by (<job>, n_nodes) (gpu:nccl_exec:sum)
+      and on (<job>, n_nodes)
+      count_values by (<job>) (
+        "n_nodes",
+        count by (<job>) (group by (<job>, <node>) (last_over_time(gpu:nccl_exec:sum[<2 dumps in a row>])))
+      )
+    )
+    unless on (<job>) {indented(ACROSS_NODES, 4)},
+    "transport", "nvlink", "", ""
+  )
 )"""
 
 _SLOWNESS = "peer:nccl_slowness:ratio"

@@ -14,9 +14,8 @@ from typing import NamedTuple
 from dashgen.catalogue import groups
 from dashgen.catalogue.baselines import LEAST_OF_MANY, need, strays
 from dashgen.catalogue.names import SINCE, VERDICT
-from dashgen.catalogue.signals.freshness import IN_THIS_DUMP, NEW
+from dashgen.catalogue.signals.freshness import IN_THIS_DUMP
 from dashgen.catalogue.signals.lateness import (
-    ACROSS_NODES,
     LATEST_ALONE,
     SLOW_COMMUNICATOR,
     SOMEBODY_LATE,
@@ -26,22 +25,11 @@ from dashgen.catalogue.signals.lateness import (
     late_from,
 )
 from dashgen.catalogue.signals.stalls import BUSY, GONE, HABIT, WATCHED
-from dashgen.catalogue.signals.transport import ALL, AMONG_LIKE, LOST, LOST_SOURCES, NOISE, beyond, held_up
+from dashgen.catalogue.signals.transport import ALL, AMONG_LIKE, LOST, LOST_SOURCES, NOISE, ONE_PATH, beyond
 from dashgen.model import Signal, Unit, indented, labelled
 
 SUSPECT = ("<job>", "suspect", "transport", "<node>", "<gpu>")
 
-# One path is slow among equal ones. The nodes of a domain of several wait for each other, so their links take as many dumps as
-# it takes to see who is late.
-_ONE = f"""(
-  (
-    {beyond()}
-    unless on (<job>, transport) {indented(ACROSS_NODES, 4)}
-    or
-    {held_up(dumps=3)}
-  )
-  {NEW}
-)"""
 _PATH_STRAYS = f"""(
   {strays("slowness")}
   or ignoring (of)
@@ -65,14 +53,21 @@ _SLOW_COMMUNICATOR = labelled(SLOW_COMMUNICATOR, "suspect", "network")
 _SOMEBODY = 'suspect="straggler", <node>=""'
 _SOMEBODY_LATE = labelled(SOMEBODY_LATE, "suspect", "straggler")
 
-# Evidence counts by what it costs: where little is communicated, a GPU that computes one percent slower is late by half of
-# that. But any hiccup costs throughput, and says nothing about one path among equal ones.
-_BY_COST = """* on (<job>) group_left ()
+
+def _by_cost(most: float) -> str:
+    """Evidence counts by what it costs, ``most`` times at most."""
+    return f"""* on (<job>) group_left ()
 (
-  clamp(30 * job:training_throughput_loss:ratio, 0.5, 1.5)
+  clamp(30 * job:training_throughput_loss:ratio, 0.5, {most:g})
   or on (<job>)
   job:nccl_gpus:count ^ 0
 )"""
+
+
+# Where little is communicated, a GPU that computes one percent slower is late by half of that, and a path that is slow for a
+# minute holds nobody up. But any hiccup costs throughput, which says nothing about one path among equal ones.
+_BY_COST = _by_cost(1.5)
+_HALF_IF_FREE = _by_cost(1)
 
 # The best GPU, or the fast path, may be one of which nothing is heard any more, and the rest look slow.
 _FEWER = "max_over_time(job:nccl_gpus:count[<2 dumps in a row>]) <= 0.9 * max_over_time(job:nccl_gpus:count[2h])"
@@ -142,7 +137,7 @@ _EXPLAINED = "\n".join(
   job:nccl_suspect:score{{{each.effect}}} ^ 0 * time()
 ) > on ({each.shared}) group_left () (
   min by ({each.shared}) (
-    last_over_time(job:nccl_suspect:since{{{each.cause}}}[<6 dumps>])
+    last_over_time(job:nccl_suspect:since{{{each.cause}}}[<3 dumps>])
   )
   - 3 * <dump>
 )"""
@@ -202,7 +197,7 @@ _WHOLE = f"""(
   )
 )"""
 _SLOW = _named(f"{_WHOLE}\n/ on (<job>, transport) group_left () {need('bandwidth', NOISE)}")
-_SLOW_PATH = _named(f"{_ONE}\n/ ignoring (of) {need('slowness', _PATH_STRAYS, LEAST_OF_MANY)}")
+_SLOW_PATH = _named(f"{ONE_PATH}\n/ ignoring (of) {need('slowness', _PATH_STRAYS, LEAST_OF_MANY)}")
 _SLOW_AMONG_LIKE = _named(f"{AMONG_LIKE} / {LEAST_OF_MANY:g}")
 _LATE = _late(f"\n/ {_LATE_NEED}")
 
@@ -213,7 +208,7 @@ SIGNALS = (
         healthy="around zero: somebody is always the slowest",
         expr="\nor".join(
             (
-                _named(f"{LOST}\nor\n{_ONE}\nor\n{AMONG_LIKE}"),
+                _named(f"{LOST}\nor\n{ONE_PATH}\nor\n{AMONG_LIKE}"),
                 _late(),
                 _SLOW_COMMUNICATOR,
                 _SOMEBODY_LATE,
@@ -247,6 +242,7 @@ SIGNALS = (
     {indented(_BY_COST, 4)}
     or
     {indented(_SLOW_PATH, 4)}
+    {indented(_HALF_IF_FREE)}
     or
     {indented(_SLOW_COMMUNICATOR, 4)}
     / {indented(_COMMUNICATOR_NEED, 4)}
