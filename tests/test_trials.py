@@ -342,7 +342,7 @@ def test_the_sweep_moves_numbers_that_the_rules_have() -> None:
         "[2h]",
         "[1d]",
         "<pause>",
-        "<6 dumps>",
+        "<20 dumps>",
         "alerts: depth_without_throughput",
         "alerts: paged_loss",
         "NcclJobDegraded: keep_firing",
