@@ -422,6 +422,15 @@ def test_a_second_fault_that_is_much_the_deeper_takes_the_verdict_and_a_smaller_
         assert {(each["suspect"], each["node"]) for each in found} == who
 
 
+def test_a_network_that_becomes_slow_a_minute_after_a_late_gpu_was_mended_is_told_as_soon_as_any() -> None:
+    late = {"kind": "late-gpu", "node": "node02", "gpu": 1, "percent": 40, "start": "20m", "end": "26m"}
+    slow = {"kind": "network", "loss": 0.25, "start": "27m", "end": "40m"}
+    told = USUAL | {"name": "one after the other", "lasts": "40m", "events": [late, slow], "expect": {}}
+    begin, found = recorded(told, "job:nccl_verdict:depth", offsets=True)
+    [network] = (each for each in found if dict(each.labels).get("suspect") == "network")
+    assert 27 < (network.times[0] - begin) / 60 < 29.5
+
+
 LATE = pytest.mark.parametrize("fault", [{"kind": "slow-node"}, {"kind": "late-gpu", "gpu": 1}], ids=["node", "gpu"])
 
 
