@@ -14,7 +14,7 @@ from __future__ import annotations
 from dashgen.catalogue import groups
 from dashgen.catalogue.baselines import strays, usual, without_past
 from dashgen.catalogue.signals.freshness import LATELY, NEW, SEEN, SEEN_SOURCES, STAYED
-from dashgen.model import Signal, Unit, indented
+from dashgen.model import Signal, Unit, indented, labelled
 
 PATH = ("<job>", "transport", "<node>", "<gpu>")
 LIKE = "<job>, n_nodes, nranks, kinds"
@@ -204,12 +204,25 @@ ONE_PATH = f"""(
 it takes to see who is late.
 """
 
+# Jobs whose nodes talk to each other, but all of them in no communicator, as those of several stages: some nodes compute for longer
+# between collectives, and come together less closely. A domain of several nodes counts as one, so of those nobody knows.
+_IN_STAGES = f"""
+group by (<job>) (gpu:nccl_exec:sum{{n_nodes!="1"}})
+unless on (<job>) (
+  group by (<job>, n_nodes) (gpu:nccl_exec:sum)
+  and on (<job>, n_nodes)
+  count_values by (<job>) (
+    "n_nodes",
+    count by (<job>) (group by (<job>, <node>) (last_over_time(gpu:nccl_exec:sum[<2 dumps in a row>])))
+  )
+)
+unless on (<job>) {ACROSS_NODES}"""
+
 _SHAPE = "<job>, n_nodes, nranks"
 # Only transports over which all GPUs of the job send the same: as stages of a pipeline and groups of experts, some may send other
 # sizes than the others. Each then has fewer kinds of collectives than all have together, and a path that is slower may just send
 # more. A GPU may have several communicators of one shape whose names are told, or each group of GPUs one with a name of its own.
-# Nodes that talk to others, but of which no communicator holds all, as of several stages, need not be alike: some compute for longer
-# between collectives, and come together less closely. A domain of several nodes counts as one, so of those nobody knows.
+# The links of nodes need one stage, too.
 _ALIKE = f"""unless on (<job>, transport) (
   (
     group by ({LIKE}) (gpu:nccl_exec:sum)
@@ -224,19 +237,7 @@ _ALIKE = f"""unless on (<job>, transport) (
   )
   {_ON_PATH}
   or
-  label_replace(
-    group by (<job>) (gpu:nccl_exec:sum{{n_nodes!="1"}})
-    unless on (<job>) (
-      group by (<job>, n_nodes) (gpu:nccl_exec:sum)
-      and on (<job>, n_nodes)
-      count_values by (<job>) (
-        "n_nodes",
-        count by (<job>) (group by (<job>, <node>) (last_over_time(gpu:nccl_exec:sum[<2 dumps in a row>])))
-      )
-    )
-    unless on (<job>) {indented(ACROSS_NODES, 4)},
-    "transport", "nvlink", "", ""
-  )
+  {indented(labelled(_IN_STAGES, "transport", "nvlink"))}
 )"""
 
 _SLOWNESS = "peer:nccl_slowness:ratio"
