@@ -91,6 +91,7 @@ def test_a_bad_configuration_is_one_line_and_nothing_is_written(
         (["config"], "config: Missing command; see `dashgen config --help`"),
         (["import"], "import: Missing command; see `dashgen import --help`"),
         (["cost", "--gpus", "8", "--jobs", "9"], "--jobs 9: more jobs than GPUs; give 8 at most"),
+        (["doctor", "--gpus", "8", "--grafana", "http://g"], "--grafana: --gpus asks no server; leave one of them out"),
         (["bulid"], "No such command 'bulid'. Did you mean 'build'?; see `dashgen --help`"),
         (["build", "--chekc"], "build: No such option: --chekc"),
         (["build", "--target", "flies"], "--target flies: no such target; there are files"),

@@ -40,6 +40,7 @@ _PASSWORD_FILE, _CA_FILE, _CERT_FILE, _KEY_FILE, _TENANT, or _HTTP_CONFIG, a fil
 Url = Annotated[
     str, typer.Option("--prometheus", help="address of the Prometheus; credentials from DASHGEN_PROMETHEUS_*")
 ]
+_HERE = "http://localhost:9090"
 Start = Annotated[datetime | None, typer.Option("--start", help="begin, UTC unless it says otherwise")]
 End = Annotated[datetime | None, typer.Option("--end", help="end, UTC unless it says otherwise; by default now")]
 Since = Annotated[str | None, typer.Option("--since", help="instead of --start: how long before the end, such as 2h")]
@@ -69,7 +70,7 @@ def record(
     start: Start = None,
     end: End = None,
     since: Since = None,
-    prometheus: Url = "http://localhost:9090",
+    prometheus: Url = _HERE,
     tenant: Tenant = None,
     timeout: Timeout = 60.0,
     extra: Annotated[
@@ -249,7 +250,7 @@ class DoctorForm(StrEnum):
 
 
 def doctor(
-    prometheus: Url = "http://localhost:9090",
+    prometheus: Url = _HERE,
     grafana: Annotated[
         str | None,
         typer.Option("--grafana", help="address of a Grafana whose boards are compared; DASHGEN_GRAFANA_TOKEN"),
@@ -266,6 +267,9 @@ def doctor(
 ) -> None:
     """Tell what makes the packs blind or wrong at a site, and the lines of dashgen.yaml that cure it."""
     if gpus is not None:
+        asks = {"--prometheus": prometheus != _HERE, "--grafana": grafana, "--at": at, "--tenant": tenant}
+        if unheard := [option for option, given in asks.items() if given]:
+            raise UserError(f"{unheard[0]}: --gpus asks no server; leave one of them out")
         _forecast(gpus, jobs, format, config)
         return
     if jobs is not None:
