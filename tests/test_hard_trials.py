@@ -157,7 +157,7 @@ def test_a_hiccup_is_nothing_what_lasts_longer_a_ticket_and_what_stays_a_page(
 
 
 @pytest.mark.parametrize("dump", [30, 600])
-@pytest.mark.parametrize(("loss", "severities"), [(0.03, set()), (0.06, {"critical", "warning"})], ids=["3", "6"])
+@pytest.mark.parametrize(("loss", "severities"), [(0.02, set()), (0.06, {"critical", "warning"})], ids=["2", "6"])
 def test_a_dump_weighs_the_same_however_often_it_is_evaluated(dump: int, loss: float, severities: set[str]) -> None:
     fault = {"kind": "network", "loss": loss, "start": f"{33 * dump}s", "end": f"{45 * dump}s"}
     [job] = USUAL["jobs"]

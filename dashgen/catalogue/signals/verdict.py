@@ -55,10 +55,10 @@ _SOMEBODY_LATE = labelled(SOMEBODY_LATE, "suspect", "straggler")
 
 
 def _by_cost(most: float) -> str:
-    """Evidence counts by what it costs, ``most`` times at most."""
+    """Evidence counts by what it costs, a half for each percent of throughput, ``most`` times at most."""
     return f"""* on (<job>) group_left ()
 (
-  clamp(30 * job:training_throughput_loss:ratio, 0.5, {most:g})
+  clamp(50 * job:training_throughput_loss:ratio, 0.5, {most:g})
   or on (<job>)
   job:nccl_gpus:count ^ 0
 )"""
@@ -260,7 +260,7 @@ and on (<job>) {IN_THIS_DUMP}
         unit=Unit.COUNT,
         labels=SUSPECT,
         sources="Effect and significance, as Greyhound (ATC'25), which keeps changes of 10 %: a tenth, and five standard deviations for a transport, four for a late GPU; 12 % and six for "
-        "one path of many, 12 % and four for one communicator of many. Half as much where throughput that is known stays, half as much again from a loss of 5 %, which is below the smallest published dip, of 6 %: what was learned may hold the fault, so nobody is "
+        "one path of many, 12 % and four for one communicator of many. Half as much where throughput that is known stays, half as much again from a loss of 3 %, half of the smallest published dip: what was learned may hold the fault, so nobody is "
         "acquitted. Two hours, as for what is learned. "
         "Nine tenths of the GPUs of two hours: of 35 random jobs in which an exporter went five were told a slow network or a slow rail. "
         "Six verdicts in ten dumps: that a job does something else is noticed some dumps late, and without them 480 random jobs gave 52 alarms without a cause and not 43.",
