@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
+from urllib.parse import quote
 
 from dashgen.guard.text import in_json, line, visible
 
@@ -64,7 +66,13 @@ def _location(finding: Finding) -> dict[str, object]:
     logical: dict[str, object] = {"logicalLocations": [{"fullyQualifiedName": finding.where}]}
     if not finding.file:
         return logical
-    return {**logical, "physicalLocation": {"artifactLocation": {"uri": finding.file}, "region": {"startLine": 1}}}
+    return {
+        **logical,
+        "physicalLocation": {
+            "artifactLocation": {"uri": quote(os.fsencode(finding.file), safe="/,")},
+            "region": {"startLine": 1},
+        },
+    }
 
 
 def _github(findings: Sequence[Finding], rules: Mapping[str, str]) -> str:

@@ -245,6 +245,7 @@ def test_updating_a_file_writes_the_values_wherever_they_stand(tmp_path: Path, b
         ("{acceptance: {AllReduce: {nvlink: {large: 400}}}}\n", "cannot be replaced there"),
         ("acceptance:  # from March\n  Reduce: {nvlink: {large: 4}}\n", "cannot be replaced there"),
         ("acceptance:\n  Reduce:\n# note\n    nvlink: {large: 4}\n", "cannot be replaced there"),
+        ("dump_interval:\t60s\n", "cannot be replaced there"),
         ("acceptance: {Reduce: {nvlink: {huge: 3}}}\n", "acceptance.Reduce.nvlink.huge"),
         ("acceptance: {Reduce: {nvlink: {large: -3}}}\n", "acceptance.Reduce.nvlink.large"),
     ],

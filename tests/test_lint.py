@@ -585,3 +585,5 @@ def test_sarif_documents_every_rule_and_points_to_the_file() -> None:
     (run,) = json.loads(render([FINDING], "sarif"))["runs"]
     assert {each["id"] for each in run["tool"]["driver"]["rules"]} == set(RULES)
     assert run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "a,b.json"
+    (run,) = json.loads(render([Finding("r", "w", "m", "sp ace/%#.json")], "sarif"))["runs"]
+    assert run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "sp%20ace/%25%23.json"

@@ -406,3 +406,13 @@ def test_the_command_records_the_last_hours(tmp_path: Path) -> None:
         done = dashgen("record", *given, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     assert read_story(tmp_path / "recording").start == START
+
+
+@pytest.mark.parametrize(
+    ("name", "label"), [("", "a"), ("a b 1\nc", "a"), ("a", "0a"), ("a", "a-b"), ("a", "__name__")]
+)
+def test_a_series_that_could_not_be_read_again_is_not_written(name: str, label: str) -> None:
+    one = Series(name, ((label, "x"),), np.array([1.0]), np.array([1.0]))
+    with pytest.raises(UserError, match="a name that Prometheus 2 does not know, or a label twice") as caught:
+        "".join(to_openmetrics([one]))
+    assert "\n" not in str(caught.value)

@@ -365,6 +365,16 @@ def test_every_built_in_scenario_has_an_up_to_date_recording() -> None:
         ({"events": [{"kind": "network"}]}, r"give either loss or bandwidth"),
         ({"events": [{"kind": "nvlink", "node": "node77", "bandwidth": 0.5}]}, r"node 'node77' is not one of node01"),
         ({"events": [{"kind": "hang", "job": "8"}]}, r"job '8' is not in jobs"),
+        ({"start": "2099-12-31T23:59:00Z"}, r"start and lasts: the scenario ends after 2099"),
+        (
+            {"jobs": [{"id": "7", "preset": "tp-fsdp", "nodes": 1, "start": "2m", "to": "1m", "ends": "killed"}]},
+            r"jobs.0: to comes before start",
+        ),
+        ({"jobs": [{"id": "7", "preset": "tp-fsdp", "nodes": 1, "dwell": 10**30}]}, r"jobs.0.dwell: "),
+        (
+            {"events": [{"kind": "port-errors", "node": "node01", "gpu": 0, "counters": {"symbol_error": -1}}]},
+            r"events.0.*symbol_error: ",
+        ),
     ],
 )
 def test_a_bad_scenario_is_refused_in_one_line_that_names_file_and_key(

@@ -60,9 +60,16 @@ def run(app: Callable[..., object]) -> None:
     except OSError as error:
         if error.filename is not None:
             _fail(f"{os.fsdecode(error.filename)}: {error.strerror}; name another one, or mend it")
-        _fail(f"{tempfile.gettempdir()}: {error.strerror}; free some space there, or set TMPDIR")
+        _fail(f"{_temporary()}: {error.strerror}; free some space there, or set TMPDIR")
     else:
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _temporary() -> str:
+    try:
+        return tempfile.gettempdir()
+    except OSError:
+        return "temporary files"
 
 
 class _Unwritten(Exception):

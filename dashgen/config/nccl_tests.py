@@ -236,6 +236,9 @@ def block(values: Mapping[Key, float]) -> str:
     return "\n".join(lines) + "\n"
 
 
+_BY_HAND = "acceptance cannot be replaced there; run without --update and write it in by hand"
+
+
 def merge(path: Path, values: Mapping[Key, float]) -> str:
     """The text of a dashgen.yaml with these values in it; everything else stays as it is, comments too.
 
@@ -251,11 +254,14 @@ def merge(path: Path, values: Mapping[Key, float]) -> str:
     }
     both |= values
     text = read_text(path, config.MOST_BYTES) if path.exists() else ""
-    start, end = _place(text)
+    try:
+        start, end = _place(text)
+    except yaml.YAMLError:  # PyYAML's own parser knows where things stand, and refuses tabs that libyaml accepts
+        raise UserError(f"{path}: {_BY_HAND}") from None
     break_before = "" if text[:start].endswith("\n") or not start else "\n"
     changed = text[:start] + break_before + block(both) + text[end:]
     if "#" in text[start:end] or _data(changed) != {**_data(text), "acceptance": _nested(both)}:
-        raise UserError(f"{path}: acceptance cannot be replaced there; run without --update and write it in by hand")
+        raise UserError(f"{path}: {_BY_HAND}")
     return changed
 
 

@@ -42,7 +42,7 @@ def survey(probe: Probe, days: float) -> Survey:
     if not gpus or not nccl:
         raise UserError(f"{probe.server.url}: no series of NCCL Inspector; run `dashgen doctor`, or give --gpus")
     scrape = _scrape(probe)
-    fleet = Fleet(gpus, jobs, nccl / gpus, companions / of_all, scrape, days)
+    fleet = Fleet(gpus, jobs, nccl / gpus, companions / max(of_all, gpus), scrape, days)
     return Survey(fleet, _bill(probe, fleet), _counts(probe, "<busbw>{<selector>}", "message_size"), metrics)
 
 

@@ -26,6 +26,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from dashgen.errors import UserError
 from dashgen.guard.files import opened, parse_yaml, read_text
+from dashgen.guard.grammar import LABEL, METRIC
 from dashgen.guard.models import checked
 from dashgen.guard.text import line, quoted
 from dashgen.model import Sensitivity, Transport
@@ -217,6 +218,11 @@ def to_openmetrics(series: Iterable[Series]) -> Iterator[str]:
             counter = family.endswith("_total")
             yield f"# TYPE {family.removesuffix('_total')} {'counter' if counter else 'gauge'}\n"
         prefix = selector(one.name, one.labels)
+        names = ["__name__", *(name for name, _ in one.labels)]
+        if not METRIC.fullmatch(one.name) or not all(map(LABEL.fullmatch, names)) or len(set(names)) < len(names):
+            raise UserError(
+                f"{prefix[:60]!r}: a name that Prometheus 2 does not know, or a label twice; leave this series out"
+            )
         if len(prefix.encode()) > _LONGEST_LINE - 64:  # a value and a time have fifty at most
             raise UserError(f"{prefix[:60]}…: labels of more than {_LONGEST_LINE - 64} bytes; leave this series out")
         for time, value in zip(one.times.tolist(), one.values.tolist(), strict=True):

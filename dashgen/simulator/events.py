@@ -13,6 +13,9 @@ from dashgen.durations import Written
 from dashgen.recordings.format import Strict
 from dashgen.simulator.jobs import Group
 
+Rate = Annotated[float, Field(ge=0, le=1e9)]
+"""Increases of a counter in a second; what counts faster than this counts bytes."""
+
 
 class _Event(Strict):
     """Something that happens between ``start`` and ``end`` (default: the end of the scenario) to a job or a node.
@@ -111,7 +114,7 @@ class PortErrors(_Event):
     kind: Literal["port-errors"]
     node: str
     gpu: int = Field(ge=0)
-    counters: dict[str, float] = Field(default_factory=dict)
+    counters: dict[str, Rate] = Field(default_factory=dict)
     down: bool = False
 
 
@@ -121,7 +124,7 @@ class SwitchErrors(_Event):
     kind: Literal["switch-errors"]
     node: str
     gpu: int = Field(ge=0)
-    counters: dict[str, float]
+    counters: dict[str, Rate]
 
 
 class Mtu(_Event):

@@ -69,7 +69,7 @@ class Job(Strict):
         0.005, ge=0, le=0.2, description="mean lateness of a GPU over a whole step, part of its compute"
     )
     imbalance: float = Field(0.0, ge=0, le=2, description="extra work of the unluckiest replica, changing every step")
-    dwell: int = Field(1, ge=1, description="steps for which the same replica stays unlucky")
+    dwell: int = Field(1, ge=1, le=10**6, description="steps for which the same replica stays unlucky")
     noise: float = Field(TRANSFER_NOISE, ge=0, le=0.5, description="sigma of the log of a transfer across domains")
     inner_noise: float = Field(TRANSFER_NOISE, ge=0, le=0.5, description="the same within a domain")
     tails: float = Field(0.0, ge=0, le=0.2, description="part of the transfers across domains that take much longer")
@@ -100,6 +100,8 @@ class Job(Strict):
             raise ValueError("domain does not divide nodes")
         if (self.ends != "runs") != (self.to is not None):
             raise ValueError("to and ends (clean or killed) belong together")
+        if self.to is not None and self.to <= (self.start or 0):
+            raise ValueError("to comes before start")
         if self.only and not self.traffic:
             raise ValueError("only needs traffic")
         return self

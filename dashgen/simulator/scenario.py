@@ -18,7 +18,7 @@ from dashgen.guard.files import parse_yaml, read_text
 from dashgen.guard.models import checked
 from dashgen.guard.text import line, listed, quoted
 from dashgen.model import Sensitivity
-from dashgen.recordings.format import MOST_SCRAPES, MOST_STORY_BYTES, Expected, Fault, Moment, SiteKeys, Strict
+from dashgen.recordings.format import LATEST, MOST_SCRAPES, MOST_STORY_BYTES, Expected, Fault, Moment, SiteKeys, Strict
 from dashgen.simulator.events import Event
 from dashgen.simulator.jobs import Job
 
@@ -123,6 +123,8 @@ class Scenario(Strict):
             raise ValueError("start is not a multiple of scrape_interval since the epoch")
         if not 0 < self.lasts <= MOST_SCRAPES * self.scrape_interval:
             raise ValueError(f"lasts is nothing, or more than {MOST_SCRAPES} scrapes")
+        if self.start.timestamp() + self.lasts > LATEST:
+            raise ValueError("start and lasts: the scenario ends after 2099")
         for place, job in enumerate(self.jobs):
             if job.start is not None and job.start >= self.lasts:
                 raise ValueError(f"jobs.{place} ({job.id}): start is not before the end of the scenario, lasts")

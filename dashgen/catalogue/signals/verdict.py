@@ -94,7 +94,6 @@ class _Because(NamedTuple):
 _EXPLAINS = (
     _Because('suspect="network", <gpu>!=""', "<job>", 'suspect="straggler"'),
     _Because('suspect="network"', "<job>", 'suspect="straggler", <gpu>!=""'),
-    _Because(_SOME_PATH, "<job>", _SOMEBODY),
     _Because('suspect="straggler"', "<job>, <node>", 'suspect="nvlink"'),
     _Because(_SOMEBODY, "<job>", 'suspect="nvlink"'),
     _Because(_SOMEBODY, "<job>", 'suspect="straggler", <node>!=""'),

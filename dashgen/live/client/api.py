@@ -129,7 +129,8 @@ def _key(metric: Metric) -> Key:
 
 def _classic(name: str) -> str:
     """A name as Prometheus 2 knows it; Prometheus 3 and OpenTelemetry allow any character."""
-    return _ODD.sub("_", name)
+    plain = _ODD.sub("_", name)
+    return f"_{plain}" if plain[:1].isdigit() else plain
 
 
 def _arrays(samples: Iterable[Sample]) -> Samples:
