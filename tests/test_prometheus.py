@@ -411,6 +411,7 @@ def test_a_server_that_died_is_a_user_error(tmp_path: Path) -> None:
             server.query("x", START)
 
 
-def test_samples_that_promtool_refuses_are_a_user_error(tmp_path: Path) -> None:
+def test_blocks_that_promtool_cannot_make_are_a_user_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
     with pytest.raises(UserError, match="promtool makes no blocks"):
-        make_blocks(tmp_path, [series("not a name", [1.0])])
+        make_blocks(tmp_path / "file", [series("name", [1.0])])
