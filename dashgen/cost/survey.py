@@ -37,7 +37,8 @@ def survey(probe: Probe, days: float) -> Survey:
     own = {probe.site.metric(key) for key in ("busbw", "exec", "p2p_busbw", "p2p_exec")}
     metrics = {**_counts(probe, f'{{__name__=~"{"|".join(sorted(own))}", <selector>}}', "__name__"), **metrics}
     others = "|".join(sorted(build.exposed(probe.site) - set(metrics)))
-    # Companions do not know whose GPUs the site selects: all of them are those of all GPUs.
+    # Companions do not know whose GPUs the site selects: all of them are those of all GPUs,
+    # of which there are at least those that were counted before.
     nccl, companions = sum(metrics.values()), probe.count(f'count({{__name__=~"{others}"}})')
     if not gpus or not nccl:
         raise UserError(f"{probe.server.url}: no series of NCCL Inspector; run `dashgen doctor`, or give --gpus")

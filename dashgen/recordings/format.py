@@ -26,7 +26,6 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from dashgen.errors import UserError
 from dashgen.guard.files import opened, parse_yaml, read_text
-from dashgen.guard.grammar import LABEL, METRIC
 from dashgen.guard.models import checked
 from dashgen.guard.text import line, quoted
 from dashgen.model import Sensitivity, Transport
@@ -218,8 +217,7 @@ def to_openmetrics(series: Iterable[Series]) -> Iterator[str]:
             counter = family.endswith("_total")
             yield f"# TYPE {family.removesuffix('_total')} {'counter' if counter else 'gauge'}\n"
         prefix = selector(one.name, one.labels)
-        names = ["__name__", *(name for name, _ in one.labels)]
-        if not METRIC.fullmatch(one.name) or not all(map(LABEL.fullmatch, names)) or len(set(names)) < len(names):
+        if not _reads_back(one, prefix):
             raise UserError(
                 f"{prefix[:60]!r}: a name that Prometheus 2 does not know, or a label twice; leave this series out"
             )
@@ -228,6 +226,15 @@ def to_openmetrics(series: Iterable[Series]) -> Iterator[str]:
         for time, value in zip(one.times.tolist(), one.values.tolist(), strict=True):
             yield f"{prefix} {number(value)} {number(time)}\n"
     yield "# EOF\n"
+
+
+def _reads_back(one: Series, prefix: str) -> bool:
+    match = _SERIES.fullmatch(prefix)
+    try:
+        read = match and (match["name"], _labels(match["labels"] or ""))
+    except ValueError:
+        return False
+    return read == (one.name, tuple(sorted(one.labels)))
 
 
 def write_samples(folder: Path, series: Iterable[Series]) -> None:

@@ -22,7 +22,7 @@ Key = tuple[str, Labels]
 Samples = tuple[NDArray[np.float64], NDArray[np.float64]]
 T = TypeVar("T")
 
-_ODD = re.compile(r"[^a-zA-Z0-9_:]")
+_ODD = re.compile(r"[^a-zA-Z0-9_:]|^(?=[0-9])")
 
 
 def prometheus(url: str, *, tenant: str | None = None, seconds: float = 60.0) -> Prometheus:
@@ -129,8 +129,7 @@ def _key(metric: Metric) -> Key:
 
 def _classic(name: str) -> str:
     """A name as Prometheus 2 knows it; Prometheus 3 and OpenTelemetry allow any character."""
-    plain = _ODD.sub("_", name)
-    return f"_{plain}" if plain[:1].isdigit() else plain
+    return _ODD.sub("_", name)
 
 
 def _arrays(samples: Iterable[Sample]) -> Samples:
